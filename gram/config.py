@@ -1,0 +1,245 @@
+"""Recipes: typed, strict settings. An unknown key is an error, never a silent default.
+
+A recipe is a YAML file with the sections `task`, `model`, `objective`, `train` and `eval`. It may name a `base` recipe
+beside it and then holds only the differences, so that a variant of a model is a few lines. Dotted overrides
+(`train.lr=3e-4`) come last.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from yaml import YAMLError
+
+from gram.errors import GramError
+
+Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "direct"]
+
+
+class Section(BaseModel):
+    """A part of a recipe: frozen, and closed against unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class TaskConfig(Section):
+    """Which task, and its options."""
+
+    name: str = "nqueens"
+    """Name of the task, as in `gram data NAME`."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the task, such as `size: 8`; the task itself refuses unknown ones."""
+
+
+class ModelConfig(Section):
+    """One recursive reasoner. Symbols of the paper are given in brackets."""
+
+    dim: int = Field(64, ge=1)
+    """Width of every token's state [D]."""
+    state: Literal["hierarchical", "flat"] = "hierarchical"
+    """(h, l) as in HRM, TRM and GRAM, or a single state as in looped and universal Transformers."""
+    shared: bool = True
+    """One network for f_L and f_H (TRM), or two (HRM). A flat state has only one."""
+    layers: int = Field(2, ge=1)
+    """Blocks per network."""
+    mixing: Literal["tokens", "attention"] = "tokens"
+    """How tokens meet: a SwiGLU over the token axis, or attention."""
+    mixing_norm: Literal["channels", "tokens"] = "channels"
+    """Axis of the RMS norm after token mixing; the published TRM normalises over the tokens."""
+    heads: int = Field(8, ge=1)
+    """Attention heads."""
+    channel_hidden: int = Field(128, ge=1)
+    """Hidden width of the SwiGLU over channels."""
+    token_hidden: int = Field(128, ge=1)
+    """Hidden width of the SwiGLU over tokens."""
+    positions: Literal["none", "learned", "rope"] = "learned"
+    """Learned position embeddings, rotary ones inside attention, or none."""
+    puzzle_tokens: int = Field(0, ge=0)
+    """Tokens in front that hold the puzzle's own embedding (ARC)."""
+    puzzles: int = Field(0, ge=0)
+    """How many puzzles have an embedding."""
+    low_steps: int = Field(2, ge=1)
+    """Low-level updates per transition [K]; for a flat state, applications of the network per transition."""
+    transitions: int = Field(2, ge=1)
+    """Latent transitions per supervision step [T]."""
+    supervision_steps: int = Field(8, ge=1)
+    """Supervision steps per example in training [N_sup]."""
+    supervision: Literal["deep", "final"] = "deep"
+    """A loss and an update after every supervision step, or only after the last."""
+    gradient: Literal["transition", "call", "step"] = "transition"
+    """Span of the gradient: the last transition (TRM, GRAM), its last f_L and f_H call (HRM), or everything since the last update."""
+    step_embedding: bool = False
+    """Add a sinusoidal code of the step to the input (Universal Transformer)."""
+    guidance: Guidance = "gaussian"
+    """Stochastic guidance [epsilon] and its ablations; `none` is deterministic."""
+    guidance_hidden: int = Field(64, ge=1)
+    """Hidden width of the four guidance heads."""
+    log_sigma_init: float = -1.0
+    """Where log sigma starts."""
+    log_sigma_range: tuple[float, float] = (-6.0, 2.0)
+    """Clamp of log sigma."""
+    readout: Literal["first", "pooled"] = "pooled"
+    """Halt and value heads read the first token's state linearly (as published), or all tokens through a small MLP."""
+    halting: Literal["sigmoid", "q_learning"] = "sigmoid"
+    """Halt when sigmoid(q_halt) > 1/2 (TRM), or when q_halt > q_continue (HRM)."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "ModelConfig":
+        if self.mixing == "attention" and self.dim % (2 * self.heads):
+            raise ValueError(f"dim {self.dim} must be a multiple of 2 x heads ({self.heads}) for attention")
+        if self.positions == "rope" and self.mixing != "attention":
+            raise ValueError("positions 'rope' needs mixing 'attention'")
+        if bool(self.puzzle_tokens) != bool(self.puzzles):
+            raise ValueError("puzzle_tokens and puzzles go together: set both or neither")
+        return self
+
+
+class ObjectiveConfig(Section):
+    """Every weight of the loss."""
+
+    cross_entropy: Literal["softmax", "stablemax"] = "softmax"
+    """Reconstruction loss."""
+    beta: float = Field(1.0, ge=0)
+    """Weight of the KL. KL and cross-entropy share one denominator (labelled tokens), so 1 is the ELBO."""
+    beta_final: float | None = Field(None, ge=0)
+    """If given, beta moves along a half cosine from `beta` to this over the run."""
+    kl_scope: Literal["all", "last"] = "all"
+    """Charge the KL of all transitions (ours), or of the last one only (the paper's surrogate, which leaks)."""
+    kl_balance: float = Field(0.8, ge=0, le=1)
+    """Share of the KL's gradient that moves the prior; the rest moves the posterior."""
+    prior_share: float = Field(0.125, ge=0, lt=1)
+    """Share of slots that roll out from the prior; they train the halt and value heads and nothing else."""
+    halt_weight: float = Field(0.5, ge=0)
+    """Weight of the halt loss."""
+    value_weight: float = Field(0.5, ge=0)
+    """Weight of the value (LPRM) loss."""
+    value_target: Literal["valid", "token_accuracy"] = "valid"
+    """What the value head predicts of the trajectory's final output."""
+    heads_reach_core: bool = False
+    """Let the halt loss reach the core, as the published HRM and TRM do."""
+
+
+class TrainConfig(Section):
+    """The loop."""
+
+    steps: int = Field(1000, ge=1)
+    """Optimiser steps; each is one supervision step for every slot."""
+    slots: int = Field(128, ge=1)
+    """Examples under way at once (the batch)."""
+    seed: int = 0
+    """Seed of initialisation, data order and noise."""
+    optimizer: Literal["adamw", "adam_atan2"] = "adamw"
+    """Update rule."""
+    lr: float = Field(2e-3, gt=0)
+    """Peak learning rate."""
+    lr_final: float = Field(0.05, ge=0, le=1)
+    """Learning rate at the end as a share of the peak (cosine); 1 keeps it constant."""
+    warmup: int = Field(200, ge=0)
+    """Steps of linear warm-up."""
+    weight_decay: float = Field(0.1, ge=0)
+    """Decoupled weight decay."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Moment decay of the optimiser."""
+    clip: float = Field(1.0, gt=0)
+    """Largest norm of the gradient."""
+    ema: float = Field(0.999, ge=0, lt=1)
+    """Decay of the averaged weights, which are the ones that are evaluated and saved."""
+    halt_in_training: bool = False
+    """Release a slot when its halt head says so (deterministic models); otherwise every slot runs to the end."""
+    explore: float = Field(0.1, ge=0, le=1)
+    """With halting: chance that a slot must run a random minimum number of steps."""
+    log_every: int = Field(20, ge=1)
+    """Steps between lines of metrics."""
+    eval_every: int = Field(500, ge=1)
+    """Steps between evaluations on a fixed subset of the validation split."""
+    eval_inputs: int = Field(64, ge=1)
+    """Inputs in that subset."""
+    eval_width: int = Field(8, ge=1)
+    """Trajectories per input of that subset."""
+    threads: int = Field(0, ge=0)
+    """CPU threads; 0 leaves torch's choice."""
+    device: str = "auto"
+    """auto, cpu, cuda or mps."""
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    """Arithmetic, in Lightning Fabric's names."""
+
+
+class EvalConfig(Section):
+    """How trajectories are drawn when the model is evaluated or used."""
+
+    depth: int = Field(16, ge=1)
+    """Supervision steps."""
+    width: int = Field(20, ge=1)
+    """Trajectories per input."""
+    temperature: float = Field(1.0, ge=0)
+    """Noise temperature: 0 follows the mean."""
+    halt: bool = False
+    """Stop a trajectory when its halt head says so."""
+
+
+class Recipe(Section):
+    """Everything that defines a run."""
+
+    task: TaskConfig = TaskConfig()
+    model: ModelConfig = ModelConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    train: TrainConfig = TrainConfig()
+    eval: EvalConfig = EvalConfig()
+
+
+def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
+    """Read a recipe, its bases, and `key=value` overrides; raise `GramError` on anything unknown."""
+    merged = OmegaConf.create(_read_with_bases(Path(path), seen=()))
+    for override in overrides or []:
+        if "=" not in override:
+            raise GramError(f"Override '{override}' is not of the form key=value, such as train.lr=3e-4.")
+    try:
+        merged = OmegaConf.merge(merged, OmegaConf.from_dotlist(list(overrides or [])))
+        content = OmegaConf.to_container(merged, resolve=True)
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise GramError(f"Recipe {path} with overrides {overrides}: {_first_line(error)}.") from error
+    return parse_recipe(content, source=str(path))
+
+
+def parse_recipe(content: Any, source: str) -> Recipe:
+    """Validate a recipe's content; the error names every key that is wrong."""
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        raise GramError(f"{source}: {describe(error)}.") from error
+
+
+def describe(error: ValidationError) -> str:
+    """Put pydantic's complaints into one sentence."""
+    problems = []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            problems.append(f"unknown key '{key}'")
+        else:
+            problems.append(f"{key or 'recipe'}: {item['msg']}")
+    return "; ".join(problems)
+
+
+def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
+    """Read one YAML file on top of the file its `base` key names (relative to it)."""
+    if path.resolve() in seen:
+        raise GramError(f"Recipe {path} is its own base.")
+    if not path.is_file():
+        raise GramError(f"There is no recipe at {path}.")
+    try:
+        content = OmegaConf.load(path)
+    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
+        raise GramError(f"Recipe {path} is not valid YAML: {_first_line(error)}.") from error
+    if not OmegaConf.is_dict(content):
+        raise GramError(f"Recipe {path} must hold sections such as 'task:' and 'model:'.")
+    base = content.pop("base", None)
+    if base is None:
+        return content
+    return OmegaConf.merge(_read_with_bases(path.parent / str(base), (*seen, path.resolve())), content)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,89 @@
+"""Accuracy and coverage of sampled trajectories, for tasks whose solutions can be listed.
+
+Headline weighting: the mean over test ROWS (one per input and target) whose input has at least two solutions. An input
+with k solutions then counts k times. Beside it stands the plain mean over all distinct inputs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gram.errors import GramError
+from gram.inference.rollout import Trajectories
+from gram.tasks.base import Task, Tokens
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PerInput:
+    """Figures of every distinct input; all arrays are [inputs]."""
+
+    solutions: Tokens
+    """how many solutions the input has"""
+    first_valid: Floats
+    """1 if the first trajectory's output is valid"""
+    valid_share: Floats
+    """share of the trajectories whose output is valid"""
+    coverage: Floats
+    """distinct valid outputs found / all solutions"""
+    any_valid: Floats
+    """1 if any trajectory's output is valid"""
+
+
+def measure(task: Task, inputs: Tokens, trajectories: Trajectories) -> PerInput:
+    """Judge the outputs of inputs [inputs, length] by the task's own checker and list of solutions."""
+    count, width, length = trajectories.outputs.shape
+    outputs = task.canonical(trajectories.outputs.reshape(-1, length))
+    valid = task.verify(np.repeat(inputs, width, axis=0), outputs).valid.reshape(count, width)
+    outputs = outputs.reshape(count, width, length)
+    totals = np.array([_count_solutions(task, row) for row in inputs])
+    distinct = np.array([len(np.unique(outputs[i][valid[i]], axis=0)) for i in range(count)])
+    return PerInput(
+        solutions=totals,
+        first_valid=valid[:, 0].astype(np.float64),
+        valid_share=valid.mean(axis=1),
+        coverage=distinct / totals,
+        any_valid=valid.any(axis=1).astype(np.float64),
+    )
+
+
+def _count_solutions(task: Task, tokens: Tokens) -> int:
+    solutions = task.solutions(tokens)
+    if solutions is None or len(solutions) == 0:
+        raise GramError(f"Task {task.name} cannot list the solutions of this input, so coverage is not defined.")
+    return len(solutions)
+
+
+def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int64]) -> dict[str, object]:
+    """All figures of an evaluation: the headline, the mean over all inputs, and by number of solutions.
+
+    rows_per_input [inputs] says how many test rows each input stands for.
+    """
+    several = per_input.solutions >= 2
+    weights = rows_per_input * several
+    everything = np.ones(len(several))
+    return {
+        **_means(per_input, weights if weights.any() else everything),
+        "headline": "mean over rows (input, target) of inputs with at least two solutions"
+        if weights.any()
+        else "mean over all inputs (none has two solutions)",
+        "headline_rows": int(weights.sum()),
+        "all_inputs": {**_means(per_input, everything), "inputs": len(several)},
+        "by_solutions": [
+            {"solutions": int(k), "inputs": int((per_input.solutions == k).sum()), **_means(per_input, per_input.solutions == k)}
+            for k in np.unique(per_input.solutions)
+        ],
+        "mean_steps": float(steps.mean()),
+    }
+
+
+def _means(per_input: PerInput, weights: NDArray[np.generic]) -> dict[str, float]:
+    mean = lambda values: float(np.average(values, weights=weights))  # noqa: E731
+    return {
+        "accuracy": mean(per_input.first_valid),
+        "accuracy_all_samples": mean(per_input.valid_share),
+        "coverage": mean(per_input.coverage),
+        "any_valid": mean(per_input.any_valid),
+    }

@@ -1,0 +1,187 @@
+"""Depth x width sampling from the prior: many trajectories of reasoning per puzzle, each with its own noise."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gram.errors import GramError
+from gram.nn.reasoner import Reasoner, State
+from gram.tasks.base import Tokens
+
+CHUNK = 256
+"""Trajectories per network call: large enough for full multiplies, small enough to stay in a CPU's cache."""
+
+Progress = Callable[[int], None]
+"""Called with the number of trajectories that have just ended."""
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """How trajectories are drawn."""
+
+    width: int = 20
+    """Trajectories per puzzle."""
+    depth: int = 16
+    """Largest number of supervision steps."""
+    temperature: float = 1.0
+    """Scale of the noise; 0 follows the mean."""
+    seed: int = 0
+    """Seed of all noise."""
+    halt: bool = False
+    """Let a trajectory end when its halt head says so."""
+    decode: Literal["argmax", "sample"] = "argmax"
+    """`sample` draws each token from the output distribution (the ablation "TRM with a stochastic decoder")."""
+    initial: Literal["fixed", "random"] = "fixed"
+    """`random` draws a fresh z_0 for every trajectory (the ablation "TRM with random z_0")."""
+    keep_steps: bool = False
+    """Keep the decoded output after every supervision step."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "depth"):
+            if getattr(self, name) < 1:
+                raise GramError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        if self.temperature < 0:
+            raise GramError(f"temperature must not be negative, but is {self.temperature}.")
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """What was sampled; the first two axes are puzzle and trajectory."""
+
+    outputs: Tokens
+    """[puzzles, width, length]"""
+    values: NDArray[np.float32]
+    """[puzzles, width] the value head's (LPRM) estimate of the final quality, 0..1"""
+    confidence: NDArray[np.float32]
+    """[puzzles, width] the halt head's probability that the output is right"""
+    steps: Tokens
+    """[puzzles, width] supervision steps used"""
+    step_outputs: Tokens | None = None
+    """[puzzles, width, depth, length]; after a trajectory's end its last output is repeated"""
+
+
+def sample(
+    model: Reasoner, inputs: Tokens, options: SampleOptions, *, chunk: int = CHUNK, progress: Progress | None = None
+) -> Trajectories:
+    """Draw `width` trajectories for each of inputs [puzzles, length].
+
+    The noise of a trajectory depends on (seed, puzzle, trajectory number, step) alone, so neither the chunk size nor the
+    width nor the other puzzles change it.
+    """
+    puzzles, width = len(inputs), options.width
+    rows = puzzles * width
+    keys = [_digest(row) for row in inputs]
+    outputs = np.zeros((rows, model.length), dtype=np.int64)
+    values, confidence = np.zeros(rows, dtype=np.float32), np.zeros(rows, dtype=np.float32)
+    steps = np.zeros(rows, dtype=np.int64)
+    step_outputs = np.zeros((rows, options.depth, model.length), dtype=np.int64) if options.keep_steps else None
+    for start in range(0, rows, chunk):
+        index = np.arange(start, min(start + chunk, rows))
+        noise = KeyedNoise(options.seed, [(keys[i // width], i % width) for i in index.tolist()], model)
+        part = _roll(model, inputs[index // width], noise, options)
+        outputs[index], values[index], confidence[index], steps[index] = part.last()
+        if step_outputs is not None:
+            step_outputs[index] = part.history()
+        if progress is not None:
+            progress(len(index))
+    shape = (puzzles, width)
+    return Trajectories(
+        outputs.reshape(*shape, -1),
+        values.reshape(shape),
+        confidence.reshape(shape),
+        steps.reshape(shape),
+        None if step_outputs is None else step_outputs.reshape(*shape, options.depth, -1),
+    )
+
+
+class KeyedNoise:
+    """Standard-normal noise that belongs to (seed, puzzle, trajectory, step), whatever else is in the batch."""
+
+    def __init__(self, seed: int, keys: list[tuple[bytes, int]], model: Reasoner) -> None:
+        self.prefixes = [b"%d|%s|%d|" % (seed, puzzle, trajectory) for puzzle, trajectory in keys]
+        self.shape = (model.tokens, model.config.dim)
+        self.device = model.h_init.device
+        self.generator = torch.Generator()  # on the CPU, so that every device sees the same noise
+
+    def draw(self, rows: list[int], label: str, *shape: int) -> Tensor:
+        """[len(rows), *shape] for the given rows of the chunk; `label` names the step."""
+        noise = torch.empty(len(rows), *shape)
+        for position, row in enumerate(rows):
+            digest = hashlib.blake2b(self.prefixes[row] + label.encode(), digest_size=8).digest()
+            self.generator.manual_seed(int.from_bytes(digest, "little", signed=True))
+            torch.randn(*shape, generator=self.generator, out=noise[position])
+        return noise.to(self.device)
+
+
+class _Rows:
+    """The trajectories of one chunk: who is still running, and what each has come to."""
+
+    def __init__(self, count: int, length: int, depth: int, keep_steps: bool) -> None:
+        self.active = np.arange(count)
+        self.outputs = np.zeros((count, length), dtype=np.int64)
+        self.values, self.confidence = np.zeros(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
+        self.steps = np.zeros(count, dtype=np.int64)
+        self.by_step = np.zeros((count, depth, length), dtype=np.int64) if keep_steps else None
+
+    def last(self) -> tuple[Tokens, NDArray[np.float32], NDArray[np.float32], Tokens]:
+        return self.outputs, self.values, self.confidence, self.steps
+
+    def history(self) -> Tokens:
+        if self.by_step is None:
+            raise ValueError("steps were not kept")
+        return self.by_step
+
+
+@torch.inference_mode()
+def _roll(model: Reasoner, inputs: Tokens, noise: KeyedNoise, options: SampleOptions) -> _Rows:
+    """Run one chunk to the end; a halted trajectory leaves the batch."""
+    count, transitions = len(inputs), model.config.transitions
+    rows = _Rows(count, model.length, options.depth, options.keep_steps)
+    device = model.h_init.device
+    e_x = model.encoder(torch.from_numpy(inputs).to(device))
+    state = model.initial_state(count)
+    if options.initial == "random":
+        everyone = list(range(count))
+        state = State(*(None if z is None else noise.draw(everyone, f"z{i}", *z.shape[1:]) for i, z in enumerate(state)))  # type: ignore[arg-type]
+    noisy = model.guidance is not None and options.temperature > 0
+    for step in range(options.depth):
+        active = rows.active.tolist()
+        shape = (transitions, *noise.shape)
+        drawn = noise.draw(active, f"e{step}", *shape) if noisy else torch.zeros(1, *shape, device=device)
+        first = torch.full((len(active),), step * transitions, device=device)
+        output = model.step(
+            state, e_x, lambda t, drawn=drawn: drawn[:, t], temperature=options.temperature, first_transition=first
+        )
+        state = output.state
+        logits = model.decoder.logits(state.h)
+        if options.decode == "sample":
+            # Gumbel-max with keyed noise: uniform from the normal's distribution function.
+            uniform = torch.special.ndtr(noise.draw(active, f"d{step}", *logits.shape[1:])).clamp(1e-7, 1 - 1e-7)
+            logits = logits - torch.log(-torch.log(uniform))
+        readout = model.decoder.readout(state.h)
+        rows.outputs[rows.active] = logits.argmax(dim=-1).cpu().numpy()
+        rows.values[rows.active] = readout.value.sigmoid().cpu().numpy()
+        rows.confidence[rows.active] = readout.q_halt.sigmoid().cpu().numpy()
+        rows.steps[rows.active] = step + 1
+        if rows.by_step is not None:
+            rows.by_step[:, step] = rows.outputs
+        if options.halt:
+            going = ~model.wants_to_halt(readout)
+            rows.active = rows.active[going.cpu().numpy()]
+            if not len(rows.active):
+                if rows.by_step is not None:
+                    rows.by_step[:, step:] = rows.outputs[:, None]
+                break
+            if len(rows.active) < len(active):
+                state, e_x = state.rows(going), e_x[going]
+    return rows
+
+
+def _digest(tokens: Tokens) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(tokens, dtype="<i8").tobytes(), digest_size=8).digest()

@@ -1,0 +1,81 @@
+"""What stands before and behind the recursion: the token encoder, and the decoder with its LM, halt and value heads."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gram.config import ModelConfig
+from gram.nn.layers import Linear, SwiGLU, truncated_normal_
+
+HALT_BIAS = -5.0
+"""The halt head starts out sure that nothing is solved yet (as published)."""
+
+
+class Encoder(nn.Module):
+    """e_x = sqrt(D) * embed(x), with learned positions and puzzle tokens in front where the model has them."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int, length: int) -> None:
+        super().__init__()
+        self.dim = config.dim
+        self.puzzle_tokens = config.puzzle_tokens
+        std = 1 / math.sqrt(config.dim)  # times sqrt(D) gives unit variance
+        self.tokens = nn.Parameter(truncated_normal_(torch.empty(vocab_size, config.dim), std))
+        self.positions: nn.Parameter | None = None
+        if config.positions == "learned":
+            shape = (length + config.puzzle_tokens, config.dim)
+            self.positions = nn.Parameter(truncated_normal_(torch.empty(shape), std))
+        self.puzzles: nn.Parameter | None = None
+        if config.puzzle_tokens:
+            self.puzzles = nn.Parameter(torch.zeros(config.puzzles, config.puzzle_tokens * config.dim))
+
+    def forward(self, inputs: Tensor, puzzle_ids: Tensor | None = None) -> Tensor:
+        """inputs [batch, length] (and puzzle_ids [batch]) -> e_x [batch, puzzle_tokens + length, dim]."""
+        embedded = self.tokens[inputs]
+        if self.puzzles is not None:
+            if puzzle_ids is None:
+                raise ValueError("this model has puzzle embeddings: give puzzle_ids")
+            front = self.puzzles[puzzle_ids].view(len(inputs), self.puzzle_tokens, self.dim)
+            embedded = torch.cat((front, embedded), dim=1)
+        if self.positions is not None:
+            embedded = math.sqrt(0.5) * (embedded + self.positions)  # keeps unit variance
+        return math.sqrt(self.dim) * embedded
+
+
+class Readout(NamedTuple):
+    """What the auxiliary heads say of a state."""
+
+    q_halt: Tensor
+    """[batch] logit: decoding now is right"""
+    q_continue: Tensor
+    """[batch] logit: one more step is worth it (used by Q-learning only)"""
+    value: Tensor
+    """[batch] logit of the trajectory's final quality (LPRM)"""
+
+
+class Decoder(nn.Module):
+    """Reads h only: logits for every content token, and the halt and value heads."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.puzzle_tokens = config.puzzle_tokens
+        self.lm = Linear(config.dim, vocab_size)
+        pooled = config.readout == "pooled"
+        self.pool = SwiGLU(config.dim, config.dim) if pooled else None
+        self.halt = nn.Linear(config.dim, 2)
+        self.value = nn.Linear(config.dim, 1)
+        nn.init.zeros_(self.halt.weight)
+        nn.init.constant_(self.halt.bias, HALT_BIAS)
+        nn.init.zeros_(self.value.weight)
+        nn.init.zeros_(self.value.bias)
+
+    def logits(self, h: Tensor) -> Tensor:
+        """h [batch, puzzle_tokens + length, dim] -> [batch, length, vocabulary]."""
+        return self.lm(h[:, self.puzzle_tokens :])  # type: ignore[no-any-return]
+
+    def readout(self, h: Tensor) -> Readout:
+        """h [batch, tokens, dim] -> three numbers per row, in float32 whatever the precision."""
+        summary = h[:, 0] if self.pool is None else self.pool(h).mean(dim=1)
+        halt = self.halt(summary).float()
+        return Readout(halt[:, 0], halt[:, 1], self.value(summary).float()[:, 0])

@@ -1,0 +1,143 @@
+"""The building blocks of every recursive network: affine-free RMS norm, SwiGLU, attention with RoPE, token mixing."""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+NORM_EPSILON = 1e-5
+ROPE_BASE = 10000.0
+
+
+def rms_norm(x: Tensor) -> Tensor:
+    """Scale the last axis to unit root mean square; no learned gain (as in HRM and TRM)."""
+    return F.rms_norm(x, (x.shape[-1],), eps=NORM_EPSILON)
+
+
+def truncated_normal_(weight: Tensor, std: float) -> Tensor:
+    """Fill with a normal cut at two deviations, widened so that its deviation is exactly `std`."""
+    # The deviation of a standard normal cut at +-2 is 0.8796...: divide by it (the published code corrects for it too).
+    mass = math.erf(math.sqrt(2))
+    density = math.exp(-2) / math.sqrt(2 * math.pi)
+    cut_std = math.sqrt(1 - 4 * density / mass)
+    with torch.no_grad():
+        return nn.init.trunc_normal_(weight, std=std / cut_std, a=-2 * std / cut_std, b=2 * std / cut_std)
+
+
+class Linear(nn.Linear):
+    """Bias-free linear map with truncated-normal weights of deviation 1/sqrt(inputs)."""
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
+        super().__init__(inputs, outputs, bias=bias)
+
+    def reset_parameters(self) -> None:
+        """Initialise; called by torch's constructor."""
+        truncated_normal_(self.weight, 1 / math.sqrt(self.in_features))
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+class SwiGLU(nn.Module):
+    """`down(silu(gate(x)) * up(x))` over the last axis; gate and up are one multiply."""
+
+    def __init__(self, dim: int, hidden: int, outputs: int | None = None) -> None:
+        super().__init__()
+        self.gate_up = Linear(dim, 2 * hidden)
+        self.down = Linear(hidden, outputs or dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [..., dim] -> [..., outputs]."""
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down(F.silu(gate) * up)  # type: ignore[no-any-return]
+
+
+class TokenMixing(SwiGLU):
+    """A SwiGLU over the token axis: every channel mixes its own row of tokens with the same weights."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [batch, length, dim] -> the same shape."""
+        # Weights from the left spare both transposes; one batched multiply per map is the fastest form on a CPU.
+        batch = x.shape[0]
+        gate, up = torch.bmm(self.gate_up.weight.expand(batch, -1, -1), x).chunk(2, dim=1)
+        return torch.bmm(self.down.weight.expand(batch, -1, -1), F.silu(gate) * up)
+
+
+class Rope(nn.Module):
+    """Rotary position embedding: cosines and sines for every position."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, head_dim: int, length: int) -> None:
+        super().__init__()
+        frequencies = ROPE_BASE ** (-torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
+        angles = torch.outer(torch.arange(length, dtype=torch.float32), frequencies).repeat(1, 2)  # [length, head_dim]
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rotate x [batch, heads, length, head_dim] by its positions."""
+        first, second = x.chunk(2, dim=-1)
+        return x * self.cos + torch.cat((-second, first), dim=-1) * self.sin
+
+
+class Attention(nn.Module):
+    """Full (non-causal) self-attention."""
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = Linear(dim, 3 * dim)
+        self.out = Linear(dim, dim)
+
+    def forward(self, x: Tensor, rope: Rope | None) -> Tensor:
+        """x [batch, length, dim] -> the same shape."""
+        batch, length, dim = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.heads, dim // self.heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [batch, heads, length, head_dim]
+        if rope is not None:
+            query, key = rope(query), rope(key)
+        mixed = F.scaled_dot_product_attention(query, key, value)
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, dim))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """Mix tokens, then channels; each followed by a residual sum and a post-norm."""
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        length: int,
+        channel_hidden: int,
+        mixing: Literal["tokens", "attention"],
+        token_hidden: int,
+        mixing_norm: Literal["channels", "tokens"],
+        heads: int,
+    ) -> None:
+        super().__init__()
+        self.mixer = TokenMixing(length, token_hidden) if mixing == "tokens" else Attention(dim, heads)
+        self.channels = SwiGLU(dim, channel_hidden)
+        self.norm_over_tokens = mixing == "tokens" and mixing_norm == "tokens"
+
+    def forward(self, x: Tensor, rope: Rope | None = None) -> Tensor:
+        """x [batch, length, dim] -> the same shape."""
+        mixed = x + (self.mixer(x, rope) if isinstance(self.mixer, Attention) else self.mixer(x))
+        x = rms_norm(mixed.transpose(1, 2)).transpose(1, 2) if self.norm_over_tokens else rms_norm(mixed)
+        return rms_norm(x + self.channels(x))
+
+
+class Network(nn.Module):
+    """A stack of blocks: f_L, f_H, or both."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x: Tensor, rope: Rope | None = None) -> Tensor:
+        """x [batch, length, dim] (state plus injected input) -> the same shape."""
+        for block in self.blocks:
+            x = block(x, rope)
+        return x

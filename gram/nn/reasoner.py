@@ -1,0 +1,185 @@
+"""The one recursive reasoner. GRAM, TRM, HRM, looped and universal Transformers and every ablation are configurations of it.
+
+    l <- f_L(l + h + e_x)   K times          (low level, h fixed)
+    u <- f_H(h + l)                           (high level)
+    h <- u + epsilon,  epsilon ~ N(mu(u), sigma(u)^2 I)
+
+is one latent transition; T transitions make one supervision step.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gram.config import ModelConfig
+from gram.nn.coders import Decoder, Encoder, Readout
+from gram.nn.guidance import Gaussian, Guidance
+from gram.nn.layers import Block, Network, Rope
+
+Noise = Callable[[int], Tensor]
+"""Gives the standard-normal noise [batch, tokens, dim] of transition t within a supervision step."""
+
+
+class State(NamedTuple):
+    """The latent state z = (h, l)."""
+
+    h: Tensor
+    """[batch, tokens, dim] high level, the only part that is decoded"""
+    l: Tensor | None  # noqa: E741 - the paper's name
+    """[batch, tokens, dim] low level; None for a flat state"""
+
+    def rows(self, index: Tensor | slice) -> "State":
+        """Select rows of the batch."""
+        return State(self.h[index], None if self.l is None else self.l[index])
+
+    def detach(self) -> "State":
+        """Cut the gradient."""
+        return State(self.h.detach(), None if self.l is None else self.l.detach())
+
+    @staticmethod
+    def cat(states: "list[State]") -> "State":
+        """Join along the batch."""
+        lows = [state.l for state in states if state.l is not None]
+        return State(torch.cat([state.h for state in states]), torch.cat(lows) if lows else None)
+
+    @staticmethod
+    def where(mask: Tensor, yes: "State", no: "State") -> "State":
+        """Choose by row; mask [batch]."""
+        mask = mask[:, None, None]
+        low = None if yes.l is None or no.l is None else torch.where(mask, yes.l, no.l)
+        return State(torch.where(mask, yes.h, no.h), low)
+
+
+@dataclass
+class StepOutput:
+    """What one supervision step leaves behind."""
+
+    state: State
+    priors: list[Gaussian] = field(default_factory=list)
+    """p(epsilon_t | u_t) of every transition (guided models only)"""
+    posteriors: list[Gaussian] = field(default_factory=list)
+    """q(epsilon_t | u_t, y) of every transition (only when targets were given)"""
+
+
+class Reasoner(nn.Module):
+    """A recursive reasoning model over `length` tokens of a vocabulary."""
+
+    h_init: Tensor
+    l_init: Tensor
+
+    def __init__(self, config: ModelConfig, *, vocab_size: int, length: int) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = vocab_size
+        self.length = length
+        self.tokens = length + config.puzzle_tokens
+        self.encoder = Encoder(config, vocab_size, length)
+        self.decoder = Decoder(config, vocab_size)
+        self.low = self._network()
+        # A shared network is registered once, under `low`.
+        self.high = None if config.shared or config.state == "flat" else self._network()
+        self.rope = Rope(config.dim // config.heads, self.tokens) if config.positions == "rope" else None
+        self.guidance = Guidance(config, vocab_size) if config.guidance != "none" else None
+        # z_0 is drawn once and kept in the checkpoint: never trained, never redrawn.
+        self.register_buffer("h_init", torch.randn(config.dim))
+        self.register_buffer("l_init", torch.randn(config.dim))
+
+    def _network(self) -> Network:
+        c = self.config
+        return Network(
+            [
+                Block(
+                    dim=c.dim,
+                    length=self.tokens,
+                    channel_hidden=c.channel_hidden,
+                    mixing=c.mixing,
+                    token_hidden=c.token_hidden,
+                    mixing_norm=c.mixing_norm,
+                    heads=c.heads,
+                )
+                for _ in range(c.layers)
+            ]
+        )
+
+    def initial_state(self, batch: int) -> State:
+        """z_0 for `batch` rows."""
+        shape = (batch, self.tokens, self.config.dim)
+        low = None if self.config.state == "flat" else self.l_init.expand(shape)
+        return State(self.h_init.expand(shape), low)
+
+    def propose(self, state: State, e_x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The deterministic part of a transition: K low-level updates, then the high-level proposal u (and the new l)."""
+        c = self.config
+        if state.l is None:
+            u = state.h
+            for _ in range(c.low_steps):
+                u = self.low(u + e_x, self.rope)
+            return u, None
+        low, injected = state.l, state.h + e_x
+        for k in range(c.low_steps):
+            # HRM's one-step gradient: only the last f_L call is tracked.
+            tracked = torch.is_grad_enabled() and (c.gradient != "call" or k == c.low_steps - 1)
+            with torch.set_grad_enabled(tracked):
+                low = self.low(low + injected, self.rope)
+        high = self.low if self.high is None else self.high
+        return high(state.h + low, self.rope), low
+
+    def step(
+        self,
+        state: State,
+        e_x: Tensor,
+        noise: Noise,
+        *,
+        e_y: Tensor | None = None,
+        temperature: float = 1.0,
+        first_transition: Tensor | None = None,
+        transitions: int | None = None,
+    ) -> StepOutput:
+        """One supervision step: T transitions from `state`, guided by the posterior if e_y is given, else by the prior.
+
+        The gradient reaches the core through the span that the configuration names (by default the last transition).
+        In earlier transitions the guidance heads alone are tracked, on detached proposals, so that the KL of every
+        transition can be charged. `first_transition` [batch] counts the transitions each row has already made.
+        """
+        transitions = transitions or self.config.transitions
+        output = StepOutput(state)
+        for t in range(transitions):
+            last = t == transitions - 1
+            tracked = torch.is_grad_enabled() and (last or self.config.gradient == "step")
+            with torch.set_grad_enabled(tracked):
+                u, low = self.propose(output.state, self._with_step_code(e_x, first_transition, t))
+            h = u
+            if self.guidance is not None:
+                prior = self.guidance.prior(u)
+                output.priors.append(prior)
+                chosen = prior
+                if e_y is not None:
+                    chosen = self.guidance.posterior(u + e_y)
+                    output.posteriors.append(chosen)
+                h = self.guidance.draw(u, chosen, noise(t), temperature)
+            state = State(h, low)
+            output.state = state if tracked else state.detach()
+        return output
+
+    def wants_to_halt(self, readout: Readout) -> Tensor:
+        """[batch] the halt head's decision, in the form the model was trained for."""
+        return readout.q_halt > (0 if self.config.halting == "sigmoid" else readout.q_continue)
+
+    def _with_step_code(self, e_x: Tensor, first_transition: Tensor | None, t: int) -> Tensor:
+        if not self.config.step_embedding:
+            return e_x
+        if first_transition is None:
+            raise ValueError("a model with step embeddings needs first_transition")
+        return e_x + sinusoid(first_transition + t, self.config.dim)[:, None, :]
+
+
+def sinusoid(index: Tensor, dim: int) -> Tensor:
+    """index [batch] -> the Transformer's sinusoidal code [batch, dim]; defined at any depth."""
+    half = (dim + 1) // 2
+    frequencies = torch.exp(torch.arange(half, device=index.device) * (-math.log(10000.0) / half))
+    angles = index[:, None].float() * frequencies
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, :dim]

@@ -1,0 +1,86 @@
+"""A trained model is a folder: `config.json` (the recipe and the shapes) and `model.safetensors`. No pickle."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from gram.config import Recipe, parse_recipe
+from gram.errors import GramError
+from gram.nn.reasoner import Reasoner
+
+FORMAT = 1
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+
+
+def save_model(folder: Path, model: Reasoner, recipe: Recipe, *, extra: dict[str, Any] | None = None) -> None:
+    """Write the folder; each file appears whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "format": FORMAT,
+        "vocab_size": model.vocab_size,
+        "length": model.length,
+        "recipe": recipe.model_dump(mode="json"),
+        **(extra or {}),
+    }
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    _write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path))
+    _write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+
+
+def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
+    """Read a folder: the model in evaluation mode, its recipe, and the whole of config.json."""
+    config_path, weights_path = folder / CONFIG_FILE, folder / WEIGHTS_FILE
+    for path in (config_path, weights_path):
+        if not path.is_file():
+            raise GramError(f"{folder} is not a trained model: {path.name} is missing.")
+    try:
+        config = json.loads(config_path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise GramError(f"{config_path} is damaged or not a gram model: {error}.") from error
+    if not isinstance(config, dict) or not {"format", "recipe", "vocab_size", "length"} <= config.keys():
+        raise GramError(f"{config_path} was not written by gram: use `gram import` for published checkpoints.")
+    if config["format"] > FORMAT:
+        raise GramError(f"{folder} has format {config['format']}, newer than this gram reads ({FORMAT}): upgrade gram.")
+    recipe = parse_recipe(config["recipe"], source=str(config_path))
+    model = Reasoner(recipe.model, vocab_size=config["vocab_size"], length=config["length"])
+    load_weights(model, weights_path)
+    return model.eval(), recipe, config
+
+
+def load_weights(model: torch.nn.Module, path: Path) -> None:
+    """Load a safetensors file into a model; every tensor must be there, with the right shape, and no other."""
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise GramError(f"{path} is truncated or not a safetensors file: {error}.") from error
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if expected != found:
+        odd = sorted(expected.items() ^ found.items())[0][0]
+        raise GramError(
+            f"{path} does not fit the model in config.json: tensor '{odd}' has shape {found.get(odd, 'none (missing)')}, "
+            f"expected {expected.get(odd, 'none (not in this model)')}."
+        )
+    model.load_state_dict(tensors)
+
+
+def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write to a temporary file beside `path`, flush it to disk, then rename: a crash never leaves half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        temporary.chmod(0o644)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,122 @@
+"""The optimisers and the learning-rate schedule."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT
+
+
+class AdamATan2(Optimizer):
+    """Adam with `atan2` in place of the division, so there is no epsilon and the gradient's scale does not matter.
+
+    HRM and TRM are trained with it. One update, at step t:
+
+        p <- p (1 - lr weight_decay)
+        m <- beta1 m + (1 - beta1) g
+        v <- beta2 v + (1 - beta2) g^2
+        p <- p - lr / (1 - beta1^t) atan2(m, sqrt(v / (1 - beta2^t)))
+
+    The first bias correction stands outside the atan2, as in the compiled kernel those models were trained with
+    (adam-atan2 0.0.3). Placed inside, it makes the first update pi/4 lr instead of about lr; the two agree once
+    beta1^t has vanished. State and arithmetic are in the parameter's own dtype.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        *,
+        lr: float = 1e-4,
+        betas: tuple[float, float] = (0.9, 0.95),
+        weight_decay: float = 0.0,
+    ) -> None:
+        if lr < 0 or weight_decay < 0:
+            raise ValueError(f"lr and weight_decay must not be negative, got lr={lr}, weight_decay={weight_decay}")
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"both betas must lie in [0, 1), got {betas}")
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Update every parameter that has a gradient; return the closure's loss, if a closure is given."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            if params:
+                self._update(params, lr=group["lr"], betas=group["betas"], weight_decay=group["weight_decay"])
+        return loss
+
+    def _update(self, params: list[Tensor], *, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
+        beta1, beta2 = betas
+        grads = [p.grad for p in params if p.grad is not None]
+        if any(grad.is_sparse for grad in grads):
+            raise ValueError("AdamATan2 needs dense gradients; build the embedding with sparse=False")
+        states = [self._state_of(p) for p in params]
+        exp_avgs = [state["exp_avg"] for state in states]
+        exp_avg_sqs = [state["exp_avg_sq"] for state in states]
+        for state in states:
+            state["step"] += 1
+        # Counted per parameter: one that received its first gradient late is corrected for its own few steps.
+        steps = [int(state["step"]) for state in states]
+
+        torch._foreach_mul_(params, 1 - lr * weight_decay)
+        torch._foreach_lerp_(exp_avgs, grads, 1 - beta1)
+        torch._foreach_mul_(exp_avg_sqs, beta2)
+        torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
+
+        denominators = torch._foreach_sqrt(exp_avg_sqs)
+        torch._foreach_div_(denominators, [math.sqrt(1 - beta2**t) for t in steps])
+        # atan2 has no foreach form. atan2(0, 0) = 0: a parameter whose gradient was always zero only decays.
+        updates = [torch.atan2(m, d, out=d) for m, d in zip(exp_avgs, denominators, strict=True)]
+        torch._foreach_mul_(updates, [-lr / (1 - beta1**t) for t in steps])
+        torch._foreach_add_(params, updates)
+
+    def _state_of(self, param: Tensor) -> dict[str, Tensor]:
+        state: dict[str, Tensor] = self.state[param]
+        if not state:
+            # On the CPU whatever the parameter's device, so that reading the count never waits for a GPU.
+            state["step"] = torch.zeros((), dtype=torch.float32)
+            state["exp_avg"] = torch.zeros_like(param)
+            state["exp_avg_sq"] = torch.zeros_like(param)
+        return state
+
+
+def build_optimizer(
+    parameters: Iterable[Tensor],
+    *,
+    name: Literal["adamw", "adam_atan2"],
+    lr: float,
+    weight_decay: float,
+    betas: tuple[float, float],
+) -> Optimizer:
+    """Build the optimiser that a recipe names.
+
+    Call it once the model is on its device: AdamW takes its fused CUDA kernel only if every parameter is there.
+    """
+    parameters = list(parameters)
+    if name == "adam_atan2":
+        return AdamATan2(parameters, lr=lr, betas=betas, weight_decay=weight_decay)
+    # None, not False: elsewhere torch chooses the best of its other implementations.
+    fused = True if all(p.is_cuda for p in parameters) else None
+    return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=weight_decay, fused=fused)
+
+
+def lr_factor(step: int, *, warmup: int, total: int, final: float) -> float:
+    """Return the share of the peak learning rate that update number `step`, counted from 1, uses.
+
+    It rises in a line to 1 at `step == warmup`, then falls along half a cosine to `final` at `step == total` and
+    stays there. With `final == 1` it is constant after the warm-up.
+    """
+    if step < warmup:
+        return step / warmup
+    progress = min(1.0, (step - warmup) / max(1, total - warmup))
+    return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * progress))
