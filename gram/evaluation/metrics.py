@@ -72,7 +72,11 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
         "headline_rows": int(weights.sum()),
         "all_inputs": {**_means(per_input, everything), "inputs": len(several)},
         "by_solutions": [
-            {"solutions": int(k), "inputs": int((per_input.solutions == k).sum()), **_means(per_input, per_input.solutions == k)}
+            {
+                "solutions": int(k),
+                "inputs": int((per_input.solutions == k).sum()),
+                **_means(per_input, per_input.solutions == k),
+            }
             for k in np.unique(per_input.solutions)
         ],
         "mean_steps": float(steps.mean()),

@@ -148,7 +148,9 @@ def _roll(model: Reasoner, inputs: Tokens, noise: KeyedNoise, options: SampleOpt
     state = model.initial_state(count)
     if options.initial == "random":
         everyone = list(range(count))
-        state = State(*(None if z is None else noise.draw(everyone, f"z{i}", *z.shape[1:]) for i, z in enumerate(state)))  # type: ignore[arg-type]
+        state = State(
+            *(None if z is None else noise.draw(everyone, f"z{i}", *z.shape[1:]) for i, z in enumerate(state))
+        )  # type: ignore[arg-type]
     noisy = model.guidance is not None and options.temperature > 0
     for step in range(options.depth):
         active = rows.active.tolist()

@@ -54,6 +54,14 @@ def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
     return model.eval(), recipe, config
 
 
+def change_eval_settings(folder: Path, **settings: Any) -> None:
+    """Rewrite the `eval` section of a model's config.json."""
+    _, recipe, config = load_model(folder)
+    changed = recipe.model_copy(update={"eval": recipe.eval.model_copy(update=settings)})
+    config["recipe"] = changed.model_dump(mode="json")
+    _write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+
+
 def load_weights(model: torch.nn.Module, path: Path) -> None:
     """Load a safetensors file into a model; every tensor must be there, with the right shape, and no other."""
     try:

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,7 +14,7 @@ from lightning_fabric.loggers import TensorBoardLogger
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
 from gram.errors import GramError
@@ -49,14 +49,16 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
         model.parameters(), name=config.optimizer, lr=config.lr, weight_decay=config.weight_decay, betas=config.betas
     )
     stepper, optimizer = fabric.setup(objective, optimizer)
-    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.ema))
+    averaged = AveragedModel(model, multi_avg_fn=moving_average(config.ema))
     examples = task.split("train")
     feeder = SlotFeeder(
         task, examples, slots=config.slots, steps=objective.steps_per_example, explore=config.explore, seed=config.seed
     )
     slots = feeder.start(model, fabric.device)
     generator = torch.Generator(device=fabric.device).manual_seed(config.seed)
-    console.print(f"{task.name}, split {task.split_hash()}: {len(examples)} pairs; {_count(model):,} parameters; {device}")
+    console.print(
+        f"{task.name}, split {task.split_hash()}: {len(examples)} pairs; {_count(model):,} parameters; {device}"
+    )
     started = time.monotonic()
     with _progress(console) as bar, RunLog(out) as log:
         line = bar.add_task("training", total=config.steps, shown="")
@@ -91,6 +93,17 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     result |= {"train_minutes": minutes, "train_seed": config.seed, "train_steps": config.steps}
     (out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
     return result
+
+
+def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
+    """Exponential moving average whose window grows with the run, so that the first weights are soon forgotten."""
+
+    @torch.no_grad()
+    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
+        n = int(count)
+        torch._foreach_lerp_(averaged, current, 1 - min(decay, (1 + n) / (10 + n)))
+
+    return update
 
 
 def checker_of(task: Task) -> Checker:

@@ -33,9 +33,9 @@ def log_stablemax(logits: Tensor) -> Tensor:
 def token_cross_entropy(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
     """logits [rows, length, vocabulary], targets [rows, length] -> [rows, length], 0 where unlabelled."""
     if kind == "softmax":
-        return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none").view(
-            targets.shape
-        )
+        return F.cross_entropy(
+            logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none"
+        ).view(targets.shape)
     labelled = targets != IGNORE
     chosen = log_stablemax(logits).gather(-1, torch.where(labelled, targets, 0)[..., None])[..., 0]
     return torch.where(labelled, -chosen, 0.0).float()
@@ -97,7 +97,9 @@ class Update:
 class Objective(nn.Module):
     """A reasoner with its loss, as one module (so that one forward pass is one distributed step)."""
 
-    def __init__(self, model: Reasoner, config: ObjectiveConfig, *, checker: Checker | None, halt_in_training: bool) -> None:
+    def __init__(
+        self, model: Reasoner, config: ObjectiveConfig, *, checker: Checker | None, halt_in_training: bool
+    ) -> None:
         super().__init__()
         self.model = model
         self.config = config
@@ -115,7 +117,7 @@ class Objective(nn.Module):
     def forward(self, slots: Slots, beta: float, generator: torch.Generator) -> Update:
         """One supervision step for every slot: its loss, and the states to carry on from."""
         prior_rows = self.prior_rows(len(slots.index))
-        e_x = self.model.encoder(slots.inputs)
+        e_x = self.model.encoder(slots.inputs, slots.puzzle_ids)
         learn, prior = slice(prior_rows, None), slice(0, prior_rows)
         targets = slots.targets[learn]
         output = self._step(slots, learn, e_x, generator, targets)
@@ -123,7 +125,10 @@ class Objective(nn.Module):
         reconstruction = reconstruction_loss(logits, targets, self.config.cross_entropy).mean()
         loss = reconstruction
         outputs = logits.detach().argmax(dim=-1)
-        metrics = {"reconstruction": reconstruction, "posterior_accuracy": exactly_right(outputs, targets).float().mean()}
+        metrics = {
+            "reconstruction": reconstruction,
+            "posterior_accuracy": exactly_right(outputs, targets).float().mean(),
+        }
         state = output.state.detach()
         if output.posteriors:
             kls = self.kl_per_transition(output, targets)
@@ -138,11 +143,15 @@ class Objective(nn.Module):
                 state = State.cat([rollout.state, state])
                 h = rollout.state.h
                 outputs = self.model.decoder.logits(h).argmax(dim=-1)
-        head_loss, finished, head_metrics = self._head_losses(slots, prior if prior_rows else learn, h, outputs, state, generator)
+        head_loss, finished, head_metrics = self._head_losses(
+            slots, prior if prior_rows else learn, h, outputs, state, generator
+        )
         metrics |= head_metrics
         return Update(loss + head_loss, state, finished, {**metrics, "loss": loss + head_loss})
 
-    def _step(self, slots: Slots, rows: slice, e_x: Tensor, generator: torch.Generator, targets: Tensor | None) -> StepOutput:
+    def _step(
+        self, slots: Slots, rows: slice, e_x: Tensor, generator: torch.Generator, targets: Tensor | None
+    ) -> StepOutput:
         """Posterior-guided if targets are given, else prior-guided."""
         guided = self.model.guidance is not None and targets is not None
         e_y = self.model.guidance.embed_targets(targets) if guided else None  # type: ignore[union-attr, arg-type]
@@ -197,7 +206,8 @@ class Objective(nn.Module):
         """Q-learning's target for "continue": the better of the two values one step later."""
         if self.model.config.halting != "q_learning":
             return None
-        e_x = self.model.encoder(slots.inputs[rows])
+        puzzle_ids = None if slots.puzzle_ids is None else slots.puzzle_ids[rows]
+        e_x = self.model.encoder(slots.inputs[rows], puzzle_ids)
         here = state.rows(rows)
         noise = random_noise(here.h, generator)
         ahead = self.model.step(here, e_x, noise, first_transition=steps[rows] * self.transitions)

@@ -33,6 +33,8 @@ class Slots:
     """[slots] steps before which the slot may not halt (exploration)"""
     memory: Tensor
     """[slots, tokens, dim] one state of the trajectory, drawn uniformly from its steps: what the value head learns from"""
+    puzzle_ids: Tensor | None = None
+    """[slots] which puzzle's own embedding stands in front; for models that have such embeddings"""
 
 
 class SlotFeeder:

@@ -1,0 +1,5 @@
+"""`python -m gram` is the command `gram`."""
+
+from gram.cli import main
+
+main()

@@ -1,0 +1,250 @@
+"""The command `gram`. Heavy imports are inside the commands, so that `gram --help` answers at once."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from gram.errors import GramError
+from gram.report import answers_as_json, bar, percent, show_answers, show_result, side_by_side
+
+if TYPE_CHECKING:
+    from gram.inference.rollout import SampleOptions
+    from gram.solver import Solver
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Generative recursive reasoning: small networks that refine a latent state, at random, until many answers stand.",
+)
+console = Console()
+
+Model = Annotated[str, typer.Argument(help="A shipped model (nqueens-8, nqueens-10), a run's folder, or a hub id.")]
+Width = Annotated[int | None, typer.Option(help="Trajectories per puzzle. Default: the model's recipe.")]
+Depth = Annotated[int | None, typer.Option(help="Supervision steps. Default: the model's recipe.")]
+Temperature = Annotated[float | None, typer.Option(help="Noise temperature; 0 follows the mean. Default: the recipe.")]
+Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
+Halt = Annotated[bool | None, typer.Option("--halt/--no-halt", help="Stop a trajectory when its halt head says so.")]
+Split = Literal["train", "validation", "test"]
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(help="Recipe file, such as recipes/nqueens-8/gram.yaml.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Changes, such as train.lr=3e-4 train.seed=1.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; must not exist. Default: runs/TASK-RECIPE.")
+    ] = None,
+) -> None:
+    """Train a model by a recipe, and evaluate it on the test split."""
+    from gram.config import load_recipe
+
+    settings = load_recipe(recipe, overrides or [])
+    folder = out or Path("runs") / f"{recipe.resolve().parent.name}-{recipe.stem}"
+    if folder.exists():
+        raise GramError(f"{folder} exists already: choose another folder with --out, or remove it.")
+    from gram.training.loop import train as run
+
+    result = run(settings, folder, console)
+    show_result(console, result)
+    console.print(f"The model is in {folder}: gram solve {folder} PUZZLE")
+
+
+@app.command("eval")
+def evaluate_model(
+    model: Model,
+    width: Width = None,
+    depth: Depth = None,
+    temperature: Temperature = None,
+    seed: Seed = 0,
+    halt: Halt = None,
+    split: Annotated[Split, typer.Option(help="Which inputs.")] = "test",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs of the split.")] = None,
+    decode: Annotated[Literal["argmax", "sample"], typer.Option(help="Ablation: sample the output tokens.")] = "argmax",
+    initial: Annotated[Literal["fixed", "random"], typer.Option(help="Ablation: draw z_0 anew each time.")] = "fixed",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure and setting here.")] = None,
+) -> None:
+    """Accuracy, coverage and steps on held-out inputs."""
+    if json_file is not None and not json_file.parent.is_dir():
+        raise GramError(f"The folder of {json_file} does not exist.")
+    from gram.evaluation.evaluate import evaluate
+
+    from gram.solver import load
+
+    solver = load(model)
+    options = _options(
+        solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, decode=decode, initial=initial
+    )
+    examples = solver.task.split(split)
+    total = min(len(examples.unique_inputs()), limit or sys.maxsize) * options.width
+    with bar(console, "sampling", total) as advance:
+        result = evaluate(solver.model, solver.task, split, options, limit=limit, progress=advance, examples=examples)
+    result["model"] = model
+    show_result(console, result)
+    if json_file is not None:
+        json_file.write_text(json.dumps(result, indent=2) + "\n")
+        console.print(f"Every figure with its settings: {json_file}")
+
+
+@app.command()
+def tune(
+    model: Annotated[Path, typer.Argument(help="A run's folder.")],
+    depths: Annotated[str, typer.Option(help="Depths to try.")] = "8,16",
+    temperatures: Annotated[str, typer.Option(help="Temperatures to try.")] = "1,1.15,1.3,1.5",
+    accuracy: Annotated[float, typer.Option(help="Smallest accuracy that a setting must have.")] = 0.99,
+    width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = 20,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs.")] = None,
+    seed: Seed = 0,
+) -> None:
+    """Choose depth and temperature on the VALIDATION split, and write them into the model's folder.
+
+    The rule: of all settings whose accuracy (over all samples) reaches --accuracy, the one with the highest coverage; if
+    none does, the one with the highest accuracy.
+    """
+    from gram.evaluation.tune import choose_setting, try_settings
+    from gram.training.checkpoint import change_eval_settings
+
+    from gram.solver import load
+
+    solver = load(model)
+    grid = [(d, t) for d in _numbers(depths, int) for t in _numbers(temperatures, float)]
+    with bar(console, "settings", len(grid)) as advance:
+        tried = try_settings(solver, grid, width=width, seed=seed, limit=limit, progress=advance)
+    chosen = choose_setting(tried, accuracy)
+    table = Table("depth", "temperature", "accuracy", "coverage", title="validation split, headline weighting")
+    for item in tried:
+        mark = " <- chosen" if item is chosen else ""
+        table.add_row(
+            str(item["depth"]),
+            str(item["temperature"]),
+            percent(item["accuracy_all_samples"]),
+            percent(item["coverage"]) + mark,
+        )
+    console.print(table)
+    change_eval_settings(model, depth=chosen["depth"], temperature=chosen["temperature"], width=width)
+
+
+@app.command()
+def solve(
+    model: Model,
+    puzzle: Annotated[str, typer.Argument(help="The puzzle as text, rows separated by '/', or - for standard input.")],
+    width: Width = None,
+    depth: Depth = None,
+    temperature: Temperature = None,
+    seed: Seed = 0,
+    halt: Halt = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the boards over the steps into this file.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many distinct solutions to print.")] = 4,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the answers as JSON.")] = None,
+) -> None:
+    """Solve one puzzle: sample trajectories, verify their answers, print the distinct solutions."""
+    text = sys.stdin.read() if puzzle == "-" else puzzle
+    from gram.solver import load
+
+    solver = load(model)
+    given = solver.task.parse(text)
+    options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt)
+    result = solver.solve(given, **{**vars(options), "keep_steps": figure is not None})
+    show_answers(console, result, show)
+    if figure is not None:
+        from gram.experiments.figures import trajectories_figure
+
+        trajectories_figure(result, figure)
+        console.print(f"Boards over the steps: {figure}")
+    if json_file is not None:
+        json_file.write_text(json.dumps(answers_as_json(result), indent=2) + "\n")
+    if not result.verified:
+        raise typer.Exit(3)
+
+
+@app.command()
+def data(
+    task: Annotated[str, typer.Argument(help="A task, such as nqueens-8.")],
+    show: Annotated[int, typer.Option(min=0, help="Print this many examples.")] = 0,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the distribution of solution counts into this file.")
+    ] = None,
+) -> None:
+    """Prepare a task's data; print its splits, their hash, and examples."""
+    import numpy as np
+
+    from gram.tasks import make_task
+
+    built = make_task(task)
+    splits: list[Split] = ["train", "validation", "test"]
+    examples = {name: built.split(name) for name in splits}
+    table = Table("split", "pairs", "distinct inputs", title=f"{built.name}, split hash {built.split_hash()}")
+    for name, part in examples.items():
+        table.add_row(name, f"{len(part):,}", f"{len(np.unique(part.groups)):,}")
+    console.print(table)
+    for row in range(min(show, len(examples["test"]))):
+        given, target = examples["test"].inputs[row], examples["test"].targets[row]
+        solutions = built.solutions(given)
+        console.print(f"\nExample {row + 1}: {'' if solutions is None else len(solutions)} solution(s)")
+        boards = [("input", built.render(given, given)), ("target", built.render(target, given))]
+        console.print(side_by_side(boards), markup=False, highlight=False)
+    if figure is not None:
+        from gram.experiments.figures import solution_counts_figure
+
+        inputs = np.concatenate([part.unique_inputs() for part in examples.values()])
+        counts = np.array([len(built.solutions(row)) for row in track(inputs, "counting solutions", console=console)])  # type: ignore[arg-type]
+        solution_counts_figure(built, counts, figure)
+        console.print(f"Distribution of solution counts: {figure}")
+
+
+@app.command("import")
+def import_model(
+    checkpoint: Annotated[Path, typer.Argument(help="A published checkpoint (.safetensors or torch file).")],
+    kind: Annotated[Literal["trm", "hrm"], typer.Option("--as", help="Which published model it is.")],
+    out: Annotated[Path, typer.Option(help="Folder to write; must not exist.")],
+    task: Annotated[str, typer.Option(help="The task it was trained on.")] = "none",
+    overrides: Annotated[list[str] | None, typer.Argument(help="What the file does not say, such as heads=8.")] = None,
+) -> None:
+    """Turn a published HRM or TRM checkpoint into a gram model folder."""
+    from gram.published import import_checkpoint
+
+    settings: dict[str, object] = {}
+    for override in overrides or []:
+        key, equals, value = override.partition("=")
+        if not equals:
+            raise GramError(f"'{override}' is not of the form key=value, such as heads=8.")
+        settings[key] = int(value) if value.lstrip("-").isdigit() else value
+    console.print(f"Imported into {import_checkpoint(checkpoint, kind, out, task=task, overrides=settings)}")
+
+
+@app.command()
+def demo(
+    figure: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("gram-demo.png"),
+    seed: Seed = 0,
+) -> None:
+    """Solve held-out puzzles with the shipped models, print boards, and draw the trajectories."""
+    from gram.demo import run_demo
+
+    run_demo(console, figure, seed)
+
+
+def _options(solver: "Solver", **given: Any) -> "SampleOptions":
+    """The model's own options, changed by those given on the command line."""
+    return solver.with_options(**{name: value for name, value in given.items() if value is not None})
+
+
+def _numbers(text: str, kind: type) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError as error:
+        raise GramError(f"'{text}' is not a list of numbers such as 8,16.") from error
+
+
+def main() -> None:
+    """Run the command; a `GramError` becomes one sentence on standard error and exit code 1."""
+    try:
+        app()
+    except GramError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        raise SystemExit(1) from None

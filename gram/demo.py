@@ -1,0 +1,44 @@
+"""`make demo`: the shipped models at work on puzzles they were never trained on."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from gram.errors import GramError
+from gram.experiments.figures import trajectories_figure
+from gram.report import show_answers
+from gram.solver import load, shipped_models
+from gram.tasks.base import Task, Tokens
+
+WANTED_SOLUTIONS = 4
+"""The demo shows an input with at least this many solutions: enough to see that one input has many answers."""
+
+
+def run_demo(console: Console, figure: Path, seed: int) -> None:
+    """Solve one held-out input of every shipped model; draw the trajectories of the first."""
+    if not figure.parent.is_dir():
+        raise GramError(f"The folder of {figure} does not exist.")
+    for number, name in enumerate(shipped_models()):
+        solver = load(name)
+        started = time.perf_counter()
+        given = _input_with_several_solutions(solver.task)
+        result = solver.solve(given, seed=seed, keep_steps=True)
+        parameters = sum(p.numel() for p in solver.model.parameters())
+        console.rule(f"{name}: {parameters:,} parameters, {time.perf_counter() - started:.1f} s")
+        show_answers(console, result, most=4)
+        if number == 0:
+            trajectories_figure(result, figure)
+    console.print(f"\nThe boards over the steps of the first model's trajectories: {figure}")
+    console.print(
+        'Your own: gram solve nqueens-8 "Q......./......../......../......../......../......../......../........"'
+    )
+
+
+def _input_with_several_solutions(task: Task) -> Tokens:
+    """The first test input with at least `WANTED_SOLUTIONS` solutions (or the one with most)."""
+    inputs = task.split("test").unique_inputs()[:200]
+    counts = np.array([len(solutions) if (solutions := task.solutions(row)) is not None else 1 for row in inputs])
+    enough = np.flatnonzero(counts >= WANTED_SOLUTIONS)
+    return inputs[enough[0] if len(enough) else counts.argmax()]

@@ -1,0 +1,68 @@
+"""Figures: boards over the steps of several trajectories, and how many solutions the inputs of a task have."""
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")  # draws to files: no screen is needed
+
+import numpy as np
+from matplotlib import pyplot as plt
+
+from gram.solver import Result
+from gram.tasks.base import Task, Tokens
+
+
+def trajectories_figure(result: Result, path: Path, *, trajectories: int = 4, columns: int = 7) -> None:
+    """Draw the decoded board after each supervision step, one row per trajectory; rows end in different solutions if they can."""
+    history = result.trajectories.step_outputs
+    if history is None:
+        raise ValueError("solve with keep_steps=True to draw the steps")
+    chosen = _different_ends(result, trajectories)
+    shown = np.unique(np.linspace(0, history.shape[2] - 1, columns).round().astype(int))
+    figure, grid = plt.subplots(
+        len(chosen),
+        len(shown) + 1,
+        figsize=(1.7 * (len(shown) + 1), 1.9 * len(chosen)),
+        squeeze=False,
+        layout="constrained",
+    )
+    for row, trajectory in zip(grid, chosen, strict=True):
+        result.task.draw(row[0], result.given, result.given)
+        row[0].set_ylabel(f"trajectory {trajectory + 1}", fontsize=9)
+        for axes, step in zip(row[1:], shown, strict=True):
+            result.task.draw(axes, history[0, trajectory, step], result.given)
+            axes.set_title(f"step {step + 1}", fontsize=9)
+        row[0].set_title("input", fontsize=9)
+        row[-1].set_xlabel("verified" if result.valid[trajectory] else "not a solution", fontsize=9)
+    figure.suptitle(
+        f"{result.task.name}: one input, {len(result.distinct)} distinct verified solutions in "
+        f"{result.options.width} trajectories of {result.options.depth} steps (seed {result.options.seed})"
+    )
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _different_ends(result: Result, count: int) -> list[int]:
+    """Trajectories that end in different verified solutions first, then others."""
+    outputs = result.trajectories.outputs[0]
+    seen: set[bytes] = set()
+    fresh = []
+    for i in np.flatnonzero(result.valid).tolist():
+        if outputs[i].tobytes() not in seen:
+            seen.add(outputs[i].tobytes())
+            fresh.append(i)
+    others = [i for i in range(len(outputs)) if i not in fresh]
+    return (fresh + others)[:count]
+
+
+def solution_counts_figure(task: Task, counts: Tokens, path: Path) -> None:
+    """Histogram of the number of solutions per distinct input; counts [inputs]."""
+    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    values, frequency = np.unique(counts, return_counts=True)
+    axes.bar(values, frequency, width=0.9, color="#3366aa")
+    axes.set(
+        yscale="log", xlabel="number of solutions", ylabel="distinct inputs", title=f"{task.name}, {len(counts)} inputs"
+    )
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

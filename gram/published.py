@@ -1,0 +1,273 @@
+"""Import of the published HRM and TRM checkpoints: bare state dicts, as safetensors or torch files.
+
+Widths, layers, vocabulary and puzzles are read off the tensors' shapes. What shapes do not tell (`Settings`) comes from
+the `all_config.yaml` that a published run leaves beside its checkpoint, the file's own metadata, or overrides.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from omegaconf import OmegaConf
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import safe_open
+from torch import Tensor
+
+from gram.config import EvalConfig, ModelConfig, ObjectiveConfig, Recipe, TaskConfig, describe
+from gram.errors import GramError
+from gram.nn.layers import NORM_EPSILON, ROPE_BASE
+from gram.nn.reasoner import Reasoner
+from gram.training.checkpoint import save_model
+
+Weights = dict[str, Tensor]
+
+WRAPPERS = re.compile(r"^((weights|_orig_mod|model)\.)+")
+"""Left in the names by torch.compile, the loss module and the golden files of our tests."""
+
+TOKENS = "inner.embed_tokens.embedding_weight"
+POSITIONS = "inner.embed_pos.embedding_weight"
+PUZZLES = "inner.puzzle_emb.weights"
+NAMES = {
+    "encoder.tokens": TOKENS,
+    "encoder.positions": POSITIONS,
+    "encoder.puzzles": PUZZLES,
+    "decoder.lm.": "inner.lm_head.",
+    "decoder.halt.": "inner.q_head.",
+    "low.blocks.": "inner.L_level.layers.",
+    "high.blocks.": "inner.H_level.layers.",
+    "mixer.qkv.": "self_attn.qkv_proj.",
+    "mixer.out.": "self_attn.o_proj.",
+    "mixer.gate_up.": "mlp_t.gate_up_proj.",
+    "mixer.down.": "mlp_t.down_proj.",
+    "channels.gate_up.": "mlp.gate_up_proj.",
+    "channels.down.": "mlp.down_proj.",
+    "h_init": "inner.H_init",
+    "l_init": "inner.L_init",
+}
+"""Part of one of our names -> the same part of the published name."""
+
+
+class Settings(BaseModel):
+    """What the shapes do not tell, under the published names; other keys of a published configuration are ignored."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    H_cycles: int | None = Field(None, ge=1)
+    """Latent transitions per supervision step [T]."""
+    L_cycles: int | None = Field(None, ge=1)
+    """Low-level updates per transition [K]."""
+    halt_max_steps: int | None = Field(None, ge=1)
+    """Supervision steps [N_sup]."""
+    num_heads: int | None = Field(None, ge=1)
+    """Attention heads."""
+    pos_encodings: Literal["rope", "learned", "none"] | None = None
+    """Kind of positions."""
+    seq_len: int | None = Field(None, ge=1)
+    """Content tokens; the published runs take it from their data, so their `all_config.yaml` lacks it."""
+    puzzle_emb_len: int | None = Field(None, ge=0)
+    """Puzzle tokens; 0 means as few as hold the embedding. HRM always does that."""
+    no_ACT_continue: bool = True
+    """TRM: halt by sigmoid(q_halt) alone, without Q-learning."""
+    loss_type: Literal["stablemax_cross_entropy", "softmax_cross_entropy"] = "stablemax_cross_entropy"
+    """Reconstruction loss."""
+    rms_norm_eps: float = Field(NORM_EPSILON, ge=NORM_EPSILON, le=NORM_EPSILON)
+    """There is no other here."""
+    rope_theta: float = Field(ROPE_BASE, ge=ROPE_BASE, le=ROPE_BASE)
+    """There is no other here."""
+
+
+def import_checkpoint(
+    path: Path, kind: str, out: Path, *, task: str = "none", overrides: Mapping[str, object] | None = None
+) -> Path:
+    """Turn a published checkpoint into the new model folder `out`; published models name no task, so `task` may."""
+    if out.exists():
+        raise GramError(f"{out} exists already: choose another folder with --out, or remove it.")
+    model, config, objective = import_published(path, kind, overrides=overrides)
+    # The published evaluation runs every example to the last step, and a deterministic model has one trajectory.
+    evaluation = EvalConfig(depth=config.supervision_steps, width=1)
+    recipe = Recipe(task=TaskConfig(name=task), model=config, objective=objective, eval=evaluation)
+    save_model(out, model, recipe, extra={"imported": {"file": path.name, "as": kind}})
+    return out
+
+
+def import_published(
+    path: Path, kind: str, *, overrides: Mapping[str, object] | None = None
+) -> tuple[Reasoner, ModelConfig, ObjectiveConfig]:
+    """Read a published checkpoint of `kind` "trm" or "hrm": the model in evaluation mode, and its sections of a recipe.
+
+    `overrides` are fields of `Settings` and win over what is in the file or beside it.
+    """
+    if kind not in ("trm", "hrm"):
+        raise GramError(f"'{kind}' is no kind of published checkpoint: use trm or hrm.")
+    weights, embedded = _read(path)
+    hrm = any(name.startswith("inner.H_level.") for name in weights)
+    if TOKENS in weights and hrm != (kind == "hrm"):
+        raise GramError(
+            f"{path} holds {'two networks' if hrm else 'one network'}: import it as {'hrm' if hrm else 'trm'}."
+        )
+    settings = _settings(path, embedded, overrides or {})
+    config, length = _configure(weights, settings, path, hrm=hrm)
+    model = Reasoner(config, vocab_size=len(weights[TOKENS]), length=length)
+    _load(model, weights, path)
+    objective = ObjectiveConfig(
+        cross_entropy="softmax" if settings.loss_type == "softmax_cross_entropy" else "stablemax",
+        halt_weight=0.5,
+        value_weight=0.0,  # the published models have no value head
+        heads_reach_core=True,
+    )
+    return model.eval(), config, objective
+
+
+def published_name(name: str) -> str | None:
+    """The published name of one of our tensors; None for the value head, which the published models lack."""
+    if name.startswith("decoder.value."):
+        return None
+    for ours, theirs in NAMES.items():
+        name = name.replace(ours, theirs)
+    return name
+
+
+def _read(path: Path) -> tuple[Weights, str]:
+    """The weights under their bare published names, and the file's own configuration as JSON."""
+    if not path.is_file():
+        raise GramError(f"There is no checkpoint file at {path}.")
+    content, config = {}, "{}"
+    try:
+        with path.open("rb") as file:  # the published files have no suffix to go by
+            is_safetensors = file.read(9)[8:] == b"{"  # eight bytes of length, then a JSON header
+        if is_safetensors:
+            with safe_open(path, framework="pt") as stored:
+                content = {name: stored.get_tensor(name) for name in list(stored.keys())}
+                config = (stored.metadata() or {}).get("config", config)
+        else:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # both readers raise nearly anything on foreign bytes
+        raise GramError(f"{path} is truncated, or neither a safetensors nor a torch file of weights alone.") from error
+    if not isinstance(content, dict) or not all(isinstance(tensor, Tensor) for tensor in content.values()):
+        raise GramError(f"{path} is not a published checkpoint: it must map names to tensors and hold nothing else.")
+    # A file with `weights.` names keeps other things besides.
+    chosen = [name for name in content if name.startswith("weights.")] or list(content)
+    weights = {WRAPPERS.sub("", name): content[name].float() for name in chosen}
+    if len(weights) < len(chosen):
+        raise GramError(f"{path} holds some tensors twice, under different prefixes: keep one set of weights.")
+    return weights, config
+
+
+def _settings(path: Path, embedded: str, overrides: Mapping[str, object]) -> Settings:
+    """Merge the configuration beside the checkpoint, the one in it, and the overrides; the later wins."""
+    unknown = sorted(overrides.keys() - Settings.model_fields.keys())
+    if unknown:
+        known = ", ".join(Settings.model_fields)
+        raise GramError(f"A published checkpoint has no setting '{unknown[0]}'; it has {known}.")
+    files = [path.parent / name for name in ("all_config.yaml", "config.json")]
+    beside = [file for file in files if file.is_file()][:1]
+    source = " and ".join(str(file) for file in [*beside, path])
+    try:
+        parts: list[Any] = [*(OmegaConf.to_container(OmegaConf.load(file)) for file in beside), json.loads(embedded)]
+        merged: dict[str, Any] = {}
+        for part in parts:
+            arch = {**part, **part.get("arch", {})}
+            merged |= {**arch, **arch.get("loss", {})}
+    except Exception as error:  # those of YAML, OmegaConf, JSON and of wrong types have no narrower base
+        raise GramError(f"The configuration in {source} is damaged or not that of a published run.") from error
+    try:
+        return Settings.model_validate(merged | dict(overrides))
+    except ValidationError as error:
+        raise GramError(f"The configuration in {source} cannot be used: {describe(error)}.") from error
+
+
+def _configure(weights: Weights, settings: Settings, path: Path, *, hrm: bool) -> tuple[ModelConfig, int]:
+    """Shapes and settings -> the configuration, and the number of content tokens."""
+    _, dim = _shape(weights, TOKENS, path)
+    layer = "inner.L_level.layers.0."
+    _, channel_hidden = _shape(weights, f"{layer}mlp.down_proj.weight", path)
+    mixing = "tokens" if f"{layer}mlp_t.down_proj.weight" in weights else "attention"
+    positions, heads = settings.pos_encodings, settings.num_heads
+    total, token_hidden = None, 1  # total: puzzle tokens and content tokens
+    if mixing == "tokens":
+        total, token_hidden = _shape(weights, f"{layer}mlp_t.down_proj.weight", path)
+        positions, heads = "none", 1  # rotary embeddings and heads exist inside attention only
+    if POSITIONS in weights:
+        positions, (total, _) = "learned", _shape(weights, POSITIONS, path)
+    puzzles, width = _shape(weights, PUZZLES, path) if PUZZLES in weights else (0, 0)
+    needed = -(-width // dim)
+    front, length = _lengths(settings, total, needed, hrm=hrm)
+    told = settings.model_dump(include={"H_cycles", "L_cycles", "halt_max_steps"})
+    told |= {"num_heads": heads, "pos_encodings": positions, "puzzle_emb_len": front}
+    if front is not None or total is None:  # otherwise the one will give the other
+        told["seq_len"] = length
+    missing = [name for name, value in told.items() if value is None]
+    if missing or front is None or length is None:
+        names = ", ".join(missing)
+        raise GramError(
+            f"The weights in {path} do not tell {names}: put all_config.yaml beside them or give overrides."
+        )
+    if front < needed or length < 1 or total not in (None, front + length):
+        shapes = f"{total or 'any number of'} tokens, at least {needed} of them for the puzzle's embedding"
+        raise GramError(f"puzzle_emb_len {front} and seq_len {length} do not fit {path}: it has {shapes}.")
+    content = {
+        "dim": dim,
+        "shared": not hrm,
+        "layers": len({name.split(".")[3] for name in weights if name.startswith("inner.L_level.layers.")}),
+        "mixing": mixing,
+        "mixing_norm": "tokens" if mixing == "tokens" else "channels",
+        "heads": heads,
+        "channel_hidden": channel_hidden,
+        "token_hidden": token_hidden,
+        "positions": positions,
+        "puzzle_tokens": front,
+        "puzzles": puzzles,
+        "low_steps": settings.L_cycles,
+        "transitions": settings.H_cycles,
+        "supervision_steps": settings.halt_max_steps,
+        "gradient": "call" if hrm else "transition",
+        "guidance": "none",
+        "readout": "first",
+        "halting": "q_learning" if hrm or not settings.no_ACT_continue else "sigmoid",
+    }
+    try:
+        return ModelConfig.model_validate(content), length
+    except ValidationError as error:
+        raise GramError(f"{path}: {describe(error)}.") from error
+
+
+def _lengths(settings: Settings, total: int | None, needed: int, *, hrm: bool) -> tuple[int | None, int | None]:
+    """Puzzle tokens (`needed` at least) and content tokens, as far as they follow from their total and each other."""
+    front, length = settings.puzzle_emb_len, settings.seq_len
+    if hrm or needed == 0 or front == 0:
+        front = needed
+    elif front is None and total is not None and length is not None:
+        front = total - length
+    if length is None and total is not None and front is not None:
+        length = total - front
+    return front, length
+
+
+def _load(model: Reasoner, weights: Weights, path: Path) -> None:
+    """Fill the model; every published tensor must be there, with the right shape, and no other."""
+    expected = model.state_dict()
+    if PUZZLES in weights:
+        # The published model pads each embedding with zeros up to its puzzle tokens; here the table itself is padded.
+        spare = expected["encoder.puzzles"].shape[1] - weights[PUZZLES].shape[1]
+        weights = weights | {PUZZLES: F.pad(weights[PUZZLES], (0, spare))}
+    names = {ours: published_name(ours) for ours in expected}
+    shapes = {theirs: tuple(expected[ours].shape) for ours, theirs in names.items() if theirs is not None}
+    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    for name in sorted(shapes.keys() | found.keys()):
+        if shapes.get(name) != found.get(name):
+            has, needs = found.get(name, "none (missing)"), shapes.get(name, "none (not in this model)")
+            raise GramError(f"{path} does not fit the model: tensor '{name}' has shape {has}, expected {needs}.")
+    zeros = {ours: torch.zeros_like(tensor) for ours, tensor in expected.items() if names[ours] is None}
+    model.load_state_dict({ours: weights[theirs] for ours, theirs in names.items() if theirs is not None} | zeros)
+
+
+def _shape(weights: Weights, name: str, path: Path) -> tuple[int, int]:
+    """The shape of a matrix that every such model has."""
+    if name not in weights or weights[name].ndim != 2:
+        raise GramError(f"{path} is not a published HRM or TRM checkpoint: it has no matrix '{name}'.")
+    rows, columns = weights[name].shape
+    return rows, columns

@@ -1,0 +1,99 @@
+"""What the command line shows: tables, boards side by side, progress bars."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from gram.solver import Result
+
+
+def percent(value: float) -> str:
+    """0.987 -> 98.7%."""
+    return f"{100 * value:.1f}%"
+
+
+def show_result(console: Console, result: dict[str, Any]) -> None:
+    """Print an evaluation: the headline, all inputs, and by number of solutions, with every setting."""
+    columns = ("", "inputs", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
+    title = f"{result['task']}, {result['split']} split {result['split_hash']}"
+    table = Table(*columns, title=title)
+    _add_row(table, "headline: rows of inputs with 2 or more solutions", result["headline_rows"], result)
+    _add_row(table, "all distinct inputs", result["all_inputs"]["inputs"], result["all_inputs"])
+    table.add_section()
+    for line in result["by_solutions"]:
+        _add_row(table, f"{line['solutions']} solution(s)", line["inputs"], line)
+    console.print(table)
+    console.print(
+        f"depth {result['depth']} x width {result['width']}, temperature {result['temperature']}, seed {result['seed']}, "
+        f"mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
+    )
+    if "train_minutes" in result:
+        console.print(
+            f"trained {result['train_steps']} steps in {result['train_minutes']:.1f} minutes, seed {result['train_seed']}"
+        )
+
+
+def _add_row(table: Table, name: str, count: int, figures: dict[str, Any]) -> None:
+    shares = (percent(figures[key]) for key in ("accuracy", "accuracy_all_samples", "coverage"))
+    table.add_row(name, f"{count:,}", *shares)
+
+
+def show_answers(console: Console, result: "Result", most: int) -> None:
+    """Print the puzzle beside its distinct verified solutions, or the best guess, plainly called one."""
+    options = result.options
+    boards = [("puzzle", result.task.render(result.given, result.given))]
+    if result.verified:
+        for i, (board, count) in enumerate(zip(result.distinct[:most], result.counts, strict=False)):
+            boards.append((f"solution {i + 1} (x{count})", result.task.render(board, result.given)))
+    else:
+        boards.append(("NOT a solution", result.task.render(result.best, result.given)))
+    console.print(side_by_side(boards), markup=False, highlight=False)
+    known = result.task.solutions(result.given)
+    of_all = "" if known is None else f" of {len(known)}"
+    console.print(
+        f"{len(result.distinct)}{of_all} distinct solutions found and verified; {int(result.valid.sum())} of "
+        f"{options.width} trajectories valid (depth {options.depth}, temperature {options.temperature}, seed {options.seed})"
+    )
+
+
+def side_by_side(boards: list[tuple[str, str]], gap: int = 4) -> str:
+    """Join titled text boards into one block."""
+    columns = []
+    for title, text in boards:
+        lines = [title, *text.splitlines()]
+        width = max(map(len, lines))
+        columns.append([line.ljust(width) for line in lines])
+    height = max(map(len, columns))
+    padded = [column + [" " * len(column[0])] * (height - len(column)) for column in columns]
+    return "\n".join((" " * gap).join(row).rstrip() for row in zip(*padded, strict=True))
+
+
+def answers_as_json(result: "Result") -> dict[str, Any]:
+    """The answers of one puzzle, for machines."""
+    return {
+        "task": result.task.name,
+        "input": result.given.tolist(),
+        "best": result.best.tolist(),
+        "verified": result.verified,
+        "chosen_by": result.chosen_by,
+        "solutions": result.distinct.tolist(),
+        "counts": result.counts.tolist(),
+        "valid_trajectories": int(result.valid.sum()),
+        "width": result.options.width,
+        "depth": result.options.depth,
+        "temperature": result.options.temperature,
+        "seed": result.options.seed,
+    }
+
+
+@contextmanager
+def bar(console: Console, label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar; call what it yields with the number of things done."""
+    with Progress(console=console, transient=True) as progress:
+        line = progress.add_task(label, total=total)
+        yield lambda count: progress.advance(line, count)

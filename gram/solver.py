@@ -1,0 +1,154 @@
+"""The public face of a trained model: load it, give it a puzzle, get answers that say whether they were verified."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gram.config import Recipe
+from gram.errors import GramError
+from gram.inference.rollout import SampleOptions, Trajectories, sample
+from gram.inference.select import Rule, distinct, select
+from gram.tasks import make_task
+from gram.tasks.base import Task, Tokens
+from gram.training.checkpoint import CONFIG_FILE, load_model
+
+if TYPE_CHECKING:
+    from gram.nn.reasoner import Reasoner
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answers to one puzzle."""
+
+    task: Task
+    given: Tokens
+    """[length] the puzzle"""
+    options: SampleOptions
+    trajectories: Trajectories
+    """one puzzle, all trajectories"""
+    valid: np.ndarray[Any, np.dtype[np.bool_]]
+    """[width] the task's checker accepts this trajectory's output"""
+    distinct: Tokens
+    """[solutions, length] the different verified solutions, most frequent first"""
+    counts: np.ndarray[Any, np.dtype[np.int64]]
+    """[solutions] how many trajectories found each"""
+    best: Tokens
+    """[length] the answer"""
+    chosen_by: str
+    """how `best` was chosen"""
+
+    @property
+    def verified(self) -> bool:
+        """Whether `best` was checked and is a solution; if not, it is only the model's best guess."""
+        return bool(len(self.distinct))
+
+    def __str__(self) -> str:
+        status = "verified solution" if self.verified else "NOT a solution (best guess)"
+        return f"{status}, chosen by {self.chosen_by}:\n{self.task.render(self.best, self.given)}"
+
+
+class Solver:
+    """A trained model together with its task."""
+
+    def __init__(self, model: "Reasoner", task: Task, recipe: Recipe) -> None:
+        self.model = model
+        self.task = task
+        self.recipe = recipe
+        settings = recipe.eval
+        self.options = SampleOptions(
+            width=settings.width, depth=settings.depth, temperature=settings.temperature, halt=settings.halt
+        )
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path) -> "Solver":
+        """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`)."""
+        folder = find_model(name)
+        model, recipe, _ = load_model(folder)
+        task = make_task(recipe.task.name, **recipe.task.options)
+        if (task.vocab_size, task.length) != (model.vocab_size, model.length):
+            raise GramError(f"{folder} holds a model of another shape than its task {task.name}: it cannot be used.")
+        return cls(model, task, recipe)
+
+    def push_to_hub(self, repo_id: str, folder: str | Path, **options: Any) -> None:
+        """Upload a model folder to the Hugging Face hub, from where `from_pretrained(repo_id)` loads it."""
+        from huggingface_hub import HfApi
+
+        api = HfApi()
+        api.create_repo(repo_id, exist_ok=True)
+        api.upload_folder(repo_id=repo_id, folder_path=str(folder), **options)
+
+    def solve(self, puzzle: str | Sequence[int] | Tokens, *, rule: Rule = "vote", **options: Any) -> Result:
+        """Sample trajectories for one puzzle (text, or tokens [length]) and judge them.
+
+        Options are those of `SampleOptions` (width, depth, temperature, seed, halt, keep_steps ...); what is not given
+        comes from the model's recipe. Verified answers go before unverified ones; `rule` decides among equals.
+        """
+        given = (
+            self.task.parse(puzzle) if isinstance(puzzle, str) else self._checked(np.asarray(puzzle, dtype=np.int64))
+        )
+        chosen = self.with_options(**options)
+        trajectories = sample(self.model, given[None], chosen)
+        outputs = self.task.canonical(trajectories.outputs[0])
+        valid = self.task.verify(np.repeat(given[None], len(outputs), axis=0), outputs).valid
+        solutions, counts = distinct(outputs[valid])
+        pool = np.flatnonzero(valid) if valid.any() else np.arange(len(outputs))
+        best = pool[select(outputs[pool], trajectories.values[0][pool], rule)]
+        how = f"{rule} among {len(pool)} {'verified' if valid.any() else 'unverified'} of {len(outputs)} trajectories"
+        return Result(self.task, given, chosen, trajectories, valid, solutions, counts, outputs[best], how)
+
+    def with_options(self, **options: Any) -> SampleOptions:
+        """The model's own sampling options with some of them changed."""
+        unknown = [name for name in options if name not in SampleOptions.__dataclass_fields__]
+        if unknown:
+            known = ", ".join(SampleOptions.__dataclass_fields__)
+            raise GramError(f"There is no sampling option '{unknown[0]}'; there is {known}.")
+        return replace(self.options, **options)
+
+    def _checked(self, tokens: Tokens) -> Tokens:
+        if tokens.shape != (self.task.length,):
+            raise GramError(f"{self.task.name} takes {self.task.length} tokens, not an array of shape {tokens.shape}.")
+        if tokens.min() < 0 or tokens.max() >= self.task.vocab_size:
+            raise GramError(f"Tokens of {self.task.name} lie in 0..{self.task.vocab_size - 1}.")
+        return tokens
+
+
+def load(name: str | Path) -> Solver:
+    """Load a shipped model (`nqueens-8`), a folder written by `gram train`, or a Hugging Face hub id."""
+    return Solver.from_pretrained(name)
+
+
+def shipped_models() -> dict[str, Path]:
+    """The models that come with the package, by name."""
+    root = Path(str(resources.files("gram") / "pretrained"))
+    return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{CONFIG_FILE}"))}
+
+
+def find_model(name: str | Path) -> Path:
+    """Resolve a name to a folder; a hub id is downloaded."""
+    shipped = shipped_models()
+    if str(name) in shipped:
+        return shipped[str(name)]
+    path = Path(name)
+    if path.exists():
+        return path
+    if isinstance(name, str) and name.count("/") == 1 and not name.startswith((".", "/")) and not name.endswith("/"):
+        return _download(name)
+    raise GramError(
+        f"There is no model '{name}': give a folder, a hub id (owner/name), or one of {', '.join(shipped)}."
+    )
+
+
+def _download(repo_id: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(repo_id, allow_patterns=["*.json", "*.safetensors"]))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise GramError(
+            f"'{repo_id}' is no folder here, and the hub did not give a model of that name ({type(error).__name__})."
+        ) from error

@@ -1,0 +1,120 @@
+from pathlib import Path
+
+import pytest
+
+from gram.config import Recipe, load_recipe
+from gram.errors import GramError
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    return write(tmp_path, "good.yaml", "task: {options: {size: 4}}\ntrain: {steps: 5, lr: 1e-3}\n")
+
+
+def test_an_empty_recipe_holds_the_defaults(tmp_path: Path) -> None:
+    assert load_recipe(write(tmp_path, "empty.yaml", "")) == Recipe()
+
+
+def test_overrides_win_over_the_file(good: Path) -> None:
+    recipe = load_recipe(good, ["train.lr=3e-4", "model.log_sigma_range=[-3,1]", "task.options.seed=1"])
+    assert recipe.train.lr == 3e-4
+    assert recipe.train.steps == 5
+    assert recipe.model.log_sigma_range == (-3.0, 1.0)
+    assert recipe.task.options == {"size": 4, "seed": 1}
+
+
+def test_null_takes_an_inherited_value_back(tmp_path: Path) -> None:
+    write(tmp_path, "base.yaml", "objective: {beta: 2.0, beta_final: 1.0}\n")
+    path = write(tmp_path, "child.yaml", "base: base.yaml\nobjective: {beta_final: null}\n")
+    assert load_recipe(path).objective.beta_final is None
+    assert load_recipe(tmp_path / "base.yaml", ["objective.beta_final=null"]).objective.beta_final is None
+
+
+def test_a_chain_of_bases_merges_section_by_section(tmp_path: Path) -> None:
+    (tmp_path / "family").mkdir()
+    write(tmp_path, "first.yaml", "model: {dim: 32, layers: 3}\ntrain: {steps: 7}\ntask: {options: {size: 4}}\n")
+    # The second stands elsewhere: a base is relative to the file that names it, not to where the command is run.
+    write(tmp_path / "family", "second.yaml", "base: ../first.yaml\nmodel: {layers: 4}\ntask: {options: {seed: 3}}\n")
+    recipe = load_recipe(write(tmp_path / "family", "third.yaml", "base: second.yaml\ntrain: {slots: 9}\n"))
+    assert (recipe.model.dim, recipe.model.layers) == (32, 4)
+    assert (recipe.train.steps, recipe.train.slots) == (7, 9)
+    assert recipe.task.options == {"size": 4, "seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("trian: {steps: 5}", "unknown key 'trian'"),
+        ("train: {step: 5}", "unknown key 'train.step'"),
+        ("train: {steps: many}", "train.steps: Input should be a valid integer"),
+        ("train: {steps: 1.5}", "train.steps: Input should be a valid integer"),
+        ("train: {steps: 0}", "train.steps: Input should be greater than or equal to 1"),
+        ("train: 5", "train: Input should be a valid dictionary"),
+        ("train: {betas: [0.9]}", "train.betas"),
+        ("model: {guidance: gauss}", "model.guidance: Input should be 'none', 'gaussian'"),
+        ("model: {mixing: attention, dim: 60, heads: 8}", "dim 60 must be a multiple of 2 x heads"),
+        ("model: {positions: rope}", "positions 'rope' needs mixing 'attention'"),
+        ("model: {puzzle_tokens: 16}", "puzzle_tokens and puzzles go together"),
+        ("- train", "must hold sections such as 'task:' and 'model:'"),
+        ("train: [1", "is not valid YAML"),
+        ("train: {steps: 1}\ntrain: {steps: 2}", "is not valid YAML"),
+        ("train: {steps: '${nowhere}'}", "Interpolation key 'nowhere' not found"),
+        ("base: nowhere.yaml", "There is no recipe at .*nowhere.yaml"),
+        ("base: bad.yaml", "bad.yaml is its own base"),
+    ],
+)
+def test_a_bad_recipe_says_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(GramError, match=message):
+        load_recipe(write(tmp_path, "bad.yaml", text))
+
+
+def test_every_wrong_key_is_named_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path, "bad.yaml", "model: {depth: 3}\ntrain: {rate: 1, steps: x}\n")
+    with pytest.raises(GramError) as caught:
+        load_recipe(path)
+    for part in (str(path), "'model.depth'", "'train.rate'", "train.steps"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.rate=1", "unknown key 'train.rate'"),
+        ("steps=1", "unknown key 'steps'"),
+        ("train.steps=", "train.steps"),
+        ("train.steps=x", "train.steps: Input should be a valid integer"),
+        ("train.steps", "'train.steps' is not of the form key=value"),
+        ("train.steps=[1", "train.steps="),
+    ],
+)
+def test_a_bad_override_says_what_is_wrong(good: Path, override: str, message: str) -> None:
+    with pytest.raises(GramError, match=message):
+        load_recipe(good, [override])
+
+
+def test_bases_that_go_round_in_a_circle_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "one.yaml", "base: two.yaml\n")
+    write(tmp_path, "two.yaml", "base: one.yaml\n")
+    with pytest.raises(GramError, match="its own base"):
+        load_recipe(tmp_path / "one.yaml")
+
+
+def test_missing_and_unreadable_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(GramError, match=r"There is no recipe at .*none\.yaml"):
+        load_recipe(tmp_path / "none.yaml")
+    with pytest.raises(GramError, match="There is no recipe at"):
+        load_recipe(tmp_path)  # a folder
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(GramError, match="is not valid YAML"):
+        load_recipe(tmp_path / "binary.yaml")
+
+
+def test_a_recipe_cannot_be_changed_after_loading(good: Path) -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_recipe(good).train.steps = 6  # type: ignore[misc]

@@ -1,0 +1,179 @@
+"""Every recipe loads, says what it is, and trains; and the variants are what their names promise."""
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from gram.config import ModelConfig, Recipe, load_recipe
+from gram.nn.reasoner import Reasoner
+from gram.tasks import make_task
+from gram.training.objective import Objective
+from gram.training.optim import build_optimizer
+from gram.training.slots import SlotFeeder
+
+ROOT = Path(__file__).parents[1]
+RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
+NQUEENS_8 = [path for path in RECIPES if path.parent.name == "nqueens-8"]
+
+TINY = [
+    "task.options.size=4",
+    "model.dim=16",
+    "model.heads=2",
+    "model.channel_hidden=16",
+    "model.token_hidden=16",
+    "model.guidance_hidden=16",
+    "train.slots=8",
+    "train.steps=2",
+]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def sibling(path: Path, name: str) -> Recipe:
+    return load_recipe(path.with_name(f"{name}.yaml"))
+
+
+def full_size_model(recipe: Recipe) -> Reasoner:
+    task = make_task(recipe.task.name, **recipe.task.options)
+    with torch.device("meta"):  # shapes without memory: the paper's sizes build at once
+        return Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
+
+
+def calls_per_example(model: ModelConfig) -> int:
+    """How often a network runs over one example that makes all its supervision steps."""
+    per_transition = model.low_steps + (model.state == "hierarchical")
+    return per_transition * model.transitions * model.supervision_steps
+
+
+def differentiated_calls_in_an_update(model: ModelConfig) -> int:
+    """How many network calls the gradient of one update runs through."""
+    calls = calls_per_example(model) // (model.supervision_steps if model.supervision == "deep" else 1)
+    return {"call": 2, "transition": calls // model.transitions, "step": calls}[model.gradient]
+
+
+def tiny_version(path: Path) -> Recipe:
+    """The same variant, small enough for two updates in a blink."""
+    model = load_recipe(path).model
+    steps = f"model.supervision_steps={min(2, model.supervision_steps)}"
+    # Many layers are the point of some baselines, and cheap at this width; elsewhere one will do.
+    layers = f"model.layers={model.layers if model.layers > 2 else 1}"
+    return load_recipe(path, [*TINY, steps, layers])
+
+
+def reached_parameters(recipe: Recipe) -> tuple[Reasoner, set[str]]:
+    """Make two updates; return the model and the names of the parameters that had a gradient in either.
+
+    Two, because the auxiliary heads start at zero: what stands before them has no gradient until they have moved.
+    """
+    torch.manual_seed(0)
+    task = make_task(recipe.task.name, **recipe.task.options)
+    model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
+    config = recipe.train
+    objective = Objective(model, recipe.objective, checker=None, halt_in_training=config.halt_in_training)
+    optimizer = build_optimizer(
+        model.parameters(), name=config.optimizer, lr=config.lr, weight_decay=config.weight_decay, betas=config.betas
+    )
+    feeder = SlotFeeder(
+        task, task.split("train"), slots=config.slots, steps=objective.steps_per_example, explore=config.explore, seed=0
+    )
+    slots = feeder.start(model, torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
+    reached: set[str] = set()
+    for _ in range(config.steps):
+        update = objective(slots, recipe.objective.beta, generator)
+        assert update.loss.isfinite()
+        update.loss.backward()
+        for name, parameter in model.named_parameters():
+            if parameter.grad is not None and parameter.grad.any():
+                assert parameter.grad.isfinite().all(), name
+                reached.add(name)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        slots.state, slots.steps = update.state, slots.steps + 1
+        feeder.refill(slots, update.finished, model)
+    return model, reached
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=name_of)
+def test_loads_and_opens_with_command_time_and_result(path: Path) -> None:
+    load_recipe(path)
+    head = []
+    for line in path.read_text().splitlines():
+        if not line.startswith("#"):
+            break
+        assert len(line) <= 120
+        head.append(line)
+    text = "\n".join(head)
+    assert f"gram train {name_of(path)}\n" in text, "the first comment must give the recipe's own command"
+    assert "time" in text.lower()
+    assert "result" in text.lower()
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=name_of)
+def test_builds_at_full_size_and_is_evaluated_like_the_others(path: Path) -> None:
+    recipe = load_recipe(path)
+    model = full_size_model(recipe)
+    deterministic = recipe.model.guidance == "none"
+    assert (model.guidance is None) == deterministic
+    assert (recipe.objective.prior_share == 0) == deterministic
+    assert recipe.eval.width == 20  # coverage means the same for every model
+    if recipe.model.supervision == "final":
+        assert recipe.eval.depth == recipe.model.supervision_steps  # decoded where it was trained to be
+
+
+@pytest.mark.parametrize("path", NQUEENS_8, ids=name_of)
+def test_the_gradient_reaches_what_the_variant_uses(path: Path) -> None:
+    recipe = tiny_version(path)
+    model, reached = reached_parameters(recipe)
+    # An ablation keeps all four guidance heads, so that models compare at equal size, and leaves two of them unused.
+    unused = {"stochasticity_only": ".mean.", "guide_only": ".log_sigma."}.get(recipe.model.guidance)
+    expected = {
+        name
+        for name, _ in model.named_parameters()
+        if not (unused and name.startswith("guidance.") and unused in name)
+    }
+    assert reached == expected
+
+
+def test_no_variant_is_a_copy_of_another() -> None:
+    # A variant holds only differences: when gram.yaml moves, one of them may silently become its twin.
+    recipes = {path: load_recipe(path) for path in RECIPES}
+    twins = [(name_of(a), name_of(b)) for a, b in combinations(RECIPES, 2) if recipes[a] == recipes[b]]
+    assert twins == []
+
+
+@pytest.mark.parametrize("name", ["looped", "universal", "flat-gram", "flat-gram-final"])
+def test_flat_variants_call_the_network_as_often_as_gram(name: str) -> None:
+    path = NQUEENS_8[0]
+    assert calls_per_example(sibling(path, name).model) == calls_per_example(sibling(path, "gram").model)
+
+
+def test_gradient_spans() -> None:
+    spans = {path.stem: differentiated_calls_in_an_update(load_recipe(path).model) for path in NQUEENS_8}
+    gram = sibling(NQUEENS_8[0], "gram").model
+    assert spans["hrm"] == 2
+    assert spans["trm"] == spans["gram"] == spans["flat-gram"] == gram.low_steps + 1
+    assert spans["looped"] == spans["flat-gram-final"] == calls_per_example(gram)
+    assert spans["universal"] == calls_per_example(gram) // gram.supervision_steps
+    assert spans["direct-8"] == spans["direct-32"] == 1
+
+
+@pytest.mark.parametrize("name", ["trm", "looped"])
+def test_a_baseline_differs_from_gram_in_the_same_way_on_both_boards(name: str) -> None:
+    small, large = (OmegaConf.load(ROOT / "recipes" / folder / f"{name}.yaml") for folder in ("nqueens-8", "nqueens-10"))
+    assert small == large
+
+
+@pytest.mark.parametrize("folder", ["nqueens-8", "nqueens-10"])
+def test_the_papers_size_and_length(folder: str) -> None:
+    recipe = load_recipe(ROOT / "recipes" / folder / "gram-paper.yaml")
+    parameters = sum(parameter.numel() for parameter in full_size_model(recipe).parameters())
+    assert parameters == pytest.approx(10e6, rel=0.01)
+    epochs = {"nqueens-8": 3000, "nqueens-10": 1000}[folder]
+    pairs = len(make_task(recipe.task.name, **recipe.task.options).split("train"))
+    assert recipe.train.steps == pytest.approx(epochs * pairs / recipe.train.slots, abs=1)
