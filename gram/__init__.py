@@ -1,4 +1,4 @@
-"""gram: generative recursive reasoning. Tiny networks that refine a latent state, at random, until many answers stand."""
+"""Generative recursive reasoning: tiny networks refine a latent state, at random, until many answers stand."""
 
 from typing import TYPE_CHECKING, Any
 

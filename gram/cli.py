@@ -21,7 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Generative recursive reasoning: small networks that refine a latent state, at random, until many answers stand.",
+    help="Generative recursive reasoning: tiny networks refine a latent state, at random, until many answers stand.",
 )
 console = Console()
 
@@ -74,7 +74,6 @@ def evaluate_model(
     if json_file is not None and not json_file.parent.is_dir():
         raise GramError(f"The folder of {json_file} does not exist.")
     from gram.evaluation.evaluate import evaluate
-
     from gram.solver import load
 
     solver = load(model)
@@ -104,13 +103,12 @@ def tune(
 ) -> None:
     """Choose depth and temperature on the VALIDATION split, and write them into the model's folder.
 
-    The rule: of all settings whose accuracy (over all samples) reaches --accuracy, the one with the highest coverage; if
-    none does, the one with the highest accuracy.
+    The rule: of all settings whose accuracy (over all samples) reaches --accuracy, the one with the highest
+    coverage; if none does, the one with the highest accuracy.
     """
     from gram.evaluation.tune import choose_setting, try_settings
-    from gram.training.checkpoint import change_eval_settings
-
     from gram.solver import load
+    from gram.training.checkpoint import change_eval_settings
 
     solver = load(model)
     grid = [(d, t) for d in _numbers(depths, int) for t in _numbers(temperatures, float)]

@@ -8,10 +8,10 @@ beside it and then holds only the differences, so that a variant of a model is a
 from pathlib import Path
 from typing import Any, Literal
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from yaml import YAMLError
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from gram.errors import GramError
 
@@ -69,7 +69,7 @@ class ModelConfig(Section):
     supervision: Literal["deep", "final"] = "deep"
     """A loss and an update after every supervision step, or only after the last."""
     gradient: Literal["transition", "call", "step"] = "transition"
-    """Span of the gradient: the last transition (TRM, GRAM), its last f_L and f_H call (HRM), or everything since the last update."""
+    """Span of the gradient: the last transition (TRM, GRAM), its last f_L and f_H call (HRM), or the whole update."""
     step_embedding: bool = False
     """Add a sinusoidal code of the step to the input (Universal Transformer)."""
     guidance: Guidance = "gaussian"
@@ -233,7 +233,7 @@ def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
         content = OmegaConf.load(path)
     except (YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
         raise GramError(f"Recipe {path} is not valid YAML: {_first_line(error)}.") from error
-    if not OmegaConf.is_dict(content):
+    if not isinstance(content, DictConfig):
         raise GramError(f"Recipe {path} must hold sections such as 'task:' and 'model:'.")
     base = content.pop("base", None)
     if base is None:

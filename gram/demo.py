@@ -41,4 +41,5 @@ def _input_with_several_solutions(task: Task) -> Tokens:
     inputs = task.split("test").unique_inputs()[:200]
     counts = np.array([len(solutions) if (solutions := task.solutions(row)) is not None else 1 for row in inputs])
     enough = np.flatnonzero(counts >= WANTED_SOLUTIONS)
-    return inputs[enough[0] if len(enough) else counts.argmax()]
+    chosen: Tokens = inputs[enough[0] if len(enough) else counts.argmax()]
+    return chosen

@@ -1,4 +1,4 @@
-"""The machine at hand: which device, how many threads, and an allocator that does not give memory back at every step."""
+"""The machine at hand: which device, and an allocator that does not give memory back at every step."""
 
 import ctypes
 import sys
@@ -13,8 +13,8 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # glibc's mallopt param
 def keep_freed_memory() -> bool:
     """Let glibc keep freed memory instead of returning it to the system; return whether it was possible.
 
-    Every step frees and asks again for the same large tensors; with the default settings each of them is a fresh mapping
-    whose pages the kernel must clear, which costs up to half of the time on a CPU.
+    Every step frees and asks again for the same large tensors; with the default settings each of them is a fresh
+    mapping whose pages the kernel must clear, which costs up to half of the time on a CPU.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -23,8 +23,7 @@ from gram.nn.layers import NORM_EPSILON, ROPE_BASE
 from gram.nn.reasoner import Reasoner
 from gram.training.checkpoint import save_model
 
-Weights = dict[str, Tensor]
-
+CONFIG_FILES = ("all_config.yaml", "config.json")
 WRAPPERS = re.compile(r"^((weights|_orig_mod|model)\.)+")
 """Left in the names by torch.compile, the loss module and the golden files of our tests."""
 
@@ -63,9 +62,7 @@ class Settings(BaseModel):
     halt_max_steps: int | None = Field(None, ge=1)
     """Supervision steps [N_sup]."""
     num_heads: int | None = Field(None, ge=1)
-    """Attention heads."""
     pos_encodings: Literal["rope", "learned", "none"] | None = None
-    """Kind of positions."""
     seq_len: int | None = Field(None, ge=1)
     """Content tokens; the published runs take it from their data, so their `all_config.yaml` lacks it."""
     puzzle_emb_len: int | None = Field(None, ge=0)
@@ -73,11 +70,9 @@ class Settings(BaseModel):
     no_ACT_continue: bool = True
     """TRM: halt by sigmoid(q_halt) alone, without Q-learning."""
     loss_type: Literal["stablemax_cross_entropy", "softmax_cross_entropy"] = "stablemax_cross_entropy"
-    """Reconstruction loss."""
+    # Constants of the networks: any other value must be refused, because the results would be wrong without a word.
     rms_norm_eps: float = Field(NORM_EPSILON, ge=NORM_EPSILON, le=NORM_EPSILON)
-    """There is no other here."""
     rope_theta: float = Field(ROPE_BASE, ge=ROPE_BASE, le=ROPE_BASE)
-    """There is no other here."""
 
 
 def import_checkpoint(
@@ -104,21 +99,19 @@ def import_published(
     if kind not in ("trm", "hrm"):
         raise GramError(f"'{kind}' is no kind of published checkpoint: use trm or hrm.")
     weights, embedded = _read(path)
-    hrm = any(name.startswith("inner.H_level.") for name in weights)
-    if TOKENS in weights and hrm != (kind == "hrm"):
-        raise GramError(
-            f"{path} holds {'two networks' if hrm else 'one network'}: import it as {'hrm' if hrm else 'trm'}."
-        )
-    settings = _settings(path, embedded, overrides or {})
-    config, length = _configure(weights, settings, path, hrm=hrm)
+    actual = "hrm" if any(name.startswith("inner.H_level.") for name in weights) else "trm"
+    if TOKENS in weights and actual != kind:
+        raise GramError(f"{path} is a checkpoint of the other kind: import it as {actual}.")
+    try:
+        settings = _settings(path, embedded, overrides or {})
+        config, length = _configure(weights, settings, path, hrm=kind == "hrm")
+    except ValidationError as error:
+        raise GramError(f"The configuration of {path} cannot be used: {describe(error)}.") from error
     model = Reasoner(config, vocab_size=len(weights[TOKENS]), length=length)
     _load(model, weights, path)
-    objective = ObjectiveConfig(
-        cross_entropy="softmax" if settings.loss_type == "softmax_cross_entropy" else "stablemax",
-        halt_weight=0.5,
-        value_weight=0.0,  # the published models have no value head
-        heads_reach_core=True,
-    )
+    loss: Literal["softmax", "stablemax"] = "softmax" if settings.loss_type.startswith("softmax") else "stablemax"
+    # The published models have no value head, so there is nothing to teach it.
+    objective = ObjectiveConfig(cross_entropy=loss, halt_weight=0.5, value_weight=0.0, heads_reach_core=True)
     return model.eval(), config, objective
 
 
@@ -131,7 +124,7 @@ def published_name(name: str) -> str | None:
     return name
 
 
-def _read(path: Path) -> tuple[Weights, str]:
+def _read(path: Path) -> tuple[dict[str, Tensor], str]:
     """The weights under their bare published names, and the file's own configuration as JSON."""
     if not path.is_file():
         raise GramError(f"There is no checkpoint file at {path}.")
@@ -147,8 +140,10 @@ def _read(path: Path) -> tuple[Weights, str]:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # both readers raise nearly anything on foreign bytes
         raise GramError(f"{path} is truncated, or neither a safetensors nor a torch file of weights alone.") from error
-    if not isinstance(content, dict) or not all(isinstance(tensor, Tensor) for tensor in content.values()):
-        raise GramError(f"{path} is not a published checkpoint: it must map names to tensors and hold nothing else.")
+    if not isinstance(content, dict) or not all(
+        isinstance(k, str) and isinstance(v, Tensor) for k, v in content.items()
+    ):
+        raise GramError(f"{path} is not a published checkpoint, which maps names to tensors and holds nothing else.")
     # A file with `weights.` names keeps other things besides.
     chosen = [name for name in content if name.startswith("weights.")] or list(content)
     weights = {WRAPPERS.sub("", name): content[name].float() for name in chosen}
@@ -161,11 +156,8 @@ def _settings(path: Path, embedded: str, overrides: Mapping[str, object]) -> Set
     """Merge the configuration beside the checkpoint, the one in it, and the overrides; the later wins."""
     unknown = sorted(overrides.keys() - Settings.model_fields.keys())
     if unknown:
-        known = ", ".join(Settings.model_fields)
-        raise GramError(f"A published checkpoint has no setting '{unknown[0]}'; it has {known}.")
-    files = [path.parent / name for name in ("all_config.yaml", "config.json")]
-    beside = [file for file in files if file.is_file()][:1]
-    source = " and ".join(str(file) for file in [*beside, path])
+        raise GramError(f"There is no setting '{unknown[0]}'; there is {', '.join(Settings.model_fields)}.")
+    beside = [file for name in CONFIG_FILES if (file := path.parent / name).is_file()][:1]
     try:
         parts: list[Any] = [*(OmegaConf.to_container(OmegaConf.load(file)) for file in beside), json.loads(embedded)]
         merged: dict[str, Any] = {}
@@ -173,14 +165,12 @@ def _settings(path: Path, embedded: str, overrides: Mapping[str, object]) -> Set
             arch = {**part, **part.get("arch", {})}
             merged |= {**arch, **arch.get("loss", {})}
     except Exception as error:  # those of YAML, OmegaConf, JSON and of wrong types have no narrower base
+        source = beside[0] if beside else path
         raise GramError(f"The configuration in {source} is damaged or not that of a published run.") from error
-    try:
-        return Settings.model_validate(merged | dict(overrides))
-    except ValidationError as error:
-        raise GramError(f"The configuration in {source} cannot be used: {describe(error)}.") from error
+    return Settings.model_validate(merged | dict(overrides))
 
 
-def _configure(weights: Weights, settings: Settings, path: Path, *, hrm: bool) -> tuple[ModelConfig, int]:
+def _configure(weights: dict[str, Tensor], settings: Settings, path: Path, *, hrm: bool) -> tuple[ModelConfig, int]:
     """Shapes and settings -> the configuration, and the number of content tokens."""
     _, dim = _shape(weights, TOKENS, path)
     layer = "inner.L_level.layers.0."
@@ -202,37 +192,33 @@ def _configure(weights: Weights, settings: Settings, path: Path, *, hrm: bool) -
         told["seq_len"] = length
     missing = [name for name, value in told.items() if value is None]
     if missing or front is None or length is None:
-        names = ", ".join(missing)
-        raise GramError(
-            f"The weights in {path} do not tell {names}: put all_config.yaml beside them or give overrides."
-        )
+        raise GramError(f"{path} does not tell {', '.join(missing)}: put all_config.yaml beside it or give overrides.")
     if front < needed or length < 1 or total not in (None, front + length):
         shapes = f"{total or 'any number of'} tokens, at least {needed} of them for the puzzle's embedding"
         raise GramError(f"puzzle_emb_len {front} and seq_len {length} do not fit {path}: it has {shapes}.")
-    content = {
-        "dim": dim,
-        "shared": not hrm,
-        "layers": len({name.split(".")[3] for name in weights if name.startswith("inner.L_level.layers.")}),
-        "mixing": mixing,
-        "mixing_norm": "tokens" if mixing == "tokens" else "channels",
-        "heads": heads,
-        "channel_hidden": channel_hidden,
-        "token_hidden": token_hidden,
-        "positions": positions,
-        "puzzle_tokens": front,
-        "puzzles": puzzles,
-        "low_steps": settings.L_cycles,
-        "transitions": settings.H_cycles,
-        "supervision_steps": settings.halt_max_steps,
-        "gradient": "call" if hrm else "transition",
-        "guidance": "none",
-        "readout": "first",
-        "halting": "q_learning" if hrm or not settings.no_ACT_continue else "sigmoid",
-    }
-    try:
-        return ModelConfig.model_validate(content), length
-    except ValidationError as error:
-        raise GramError(f"{path}: {describe(error)}.") from error
+    config = ModelConfig.model_validate(
+        {
+            "dim": dim,
+            "shared": not hrm,
+            "layers": len({name.split(".")[3] for name in weights if name.startswith("inner.L_level.layers.")}),
+            "mixing": mixing,
+            "mixing_norm": "tokens" if mixing == "tokens" else "channels",
+            "heads": heads,
+            "channel_hidden": channel_hidden,
+            "token_hidden": token_hidden,
+            "positions": positions,
+            "puzzle_tokens": front,
+            "puzzles": puzzles,
+            "low_steps": settings.L_cycles,
+            "transitions": settings.H_cycles,
+            "supervision_steps": settings.halt_max_steps,
+            "gradient": "call" if hrm else "transition",
+            "guidance": "none",
+            "readout": "first",
+            "halting": "q_learning" if hrm or not settings.no_ACT_continue else "sigmoid",
+        }
+    )
+    return config, length
 
 
 def _lengths(settings: Settings, total: int | None, needed: int, *, hrm: bool) -> tuple[int | None, int | None]:
@@ -247,7 +233,7 @@ def _lengths(settings: Settings, total: int | None, needed: int, *, hrm: bool) -
     return front, length
 
 
-def _load(model: Reasoner, weights: Weights, path: Path) -> None:
+def _load(model: Reasoner, weights: dict[str, Tensor], path: Path) -> None:
     """Fill the model; every published tensor must be there, with the right shape, and no other."""
     expected = model.state_dict()
     if PUZZLES in weights:
@@ -265,9 +251,8 @@ def _load(model: Reasoner, weights: Weights, path: Path) -> None:
     model.load_state_dict({ours: weights[theirs] for ours, theirs in names.items() if theirs is not None} | zeros)
 
 
-def _shape(weights: Weights, name: str, path: Path) -> tuple[int, int]:
+def _shape(weights: dict[str, Tensor], name: str, path: Path) -> tuple[int, int]:
     """The shape of a matrix that every such model has."""
     if name not in weights or weights[name].ndim != 2:
         raise GramError(f"{path} is not a published HRM or TRM checkpoint: it has no matrix '{name}'.")
-    rows, columns = weights[name].shape
-    return rows, columns
+    return weights[name].shape[0], weights[name].shape[1]

@@ -29,12 +29,13 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
         _add_row(table, f"{line['solutions']} solution(s)", line["inputs"], line)
     console.print(table)
     console.print(
-        f"depth {result['depth']} x width {result['width']}, temperature {result['temperature']}, seed {result['seed']}, "
-        f"mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
+        f"depth {result['depth']} x width {result['width']}, temperature {result['temperature']}, "
+        f"seed {result['seed']}, mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
     )
     if "train_minutes" in result:
         console.print(
-            f"trained {result['train_steps']} steps in {result['train_minutes']:.1f} minutes, seed {result['train_seed']}"
+            f"trained {result['train_steps']} steps in {result['train_minutes']:.1f} minutes, "
+            f"seed {result['train_seed']}"
         )
 
 
@@ -56,8 +57,8 @@ def show_answers(console: Console, result: "Result", most: int) -> None:
     known = result.task.solutions(result.given)
     of_all = "" if known is None else f" of {len(known)}"
     console.print(
-        f"{len(result.distinct)}{of_all} distinct solutions found and verified; {int(result.valid.sum())} of "
-        f"{options.width} trajectories valid (depth {options.depth}, temperature {options.temperature}, seed {options.seed})"
+        f"{len(result.distinct)}{of_all} distinct solutions found and verified; "
+        f"{int(result.valid.sum())} of {options.width} trajectories valid (depth {options.depth}, temperature {options.temperature}, seed {options.seed})"
     )
 
 

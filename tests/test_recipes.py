@@ -34,10 +34,6 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def sibling(path: Path, name: str) -> Recipe:
-    return load_recipe(path.with_name(f"{name}.yaml"))
-
-
 def full_size_model(recipe: Recipe) -> Reasoner:
     task = make_task(recipe.task.name, **recipe.task.options)
     with torch.device("meta"):  # shapes without memory: the paper's sizes build at once
@@ -50,12 +46,6 @@ def calls_per_example(model: ModelConfig) -> int:
     return per_transition * model.transitions * model.supervision_steps
 
 
-def differentiated_calls_in_an_update(model: ModelConfig) -> int:
-    """How many network calls the gradient of one update runs through."""
-    calls = calls_per_example(model) // (model.supervision_steps if model.supervision == "deep" else 1)
-    return {"call": 2, "transition": calls // model.transitions, "step": calls}[model.gradient]
-
-
 def tiny_version(path: Path) -> Recipe:
     """The same variant, small enough for two updates in a blink."""
     model = load_recipe(path).model
@@ -65,38 +55,56 @@ def tiny_version(path: Path) -> Recipe:
     return load_recipe(path, [*TINY, steps, layers])
 
 
-def reached_parameters(recipe: Recipe) -> tuple[Reasoner, set[str]]:
-    """Make two updates; return the model and the names of the parameters that had a gradient in either.
+class TinyRun:
+    """Two updates of a recipe, and what the gradient touched on the way.
 
     Two, because the auxiliary heads start at zero: what stands before them has no gradient until they have moved.
     """
-    torch.manual_seed(0)
-    task = make_task(recipe.task.name, **recipe.task.options)
-    model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
-    config = recipe.train
-    objective = Objective(model, recipe.objective, checker=None, halt_in_training=config.halt_in_training)
-    optimizer = build_optimizer(
-        model.parameters(), name=config.optimizer, lr=config.lr, weight_decay=config.weight_decay, betas=config.betas
-    )
-    feeder = SlotFeeder(
-        task, task.split("train"), slots=config.slots, steps=objective.steps_per_example, explore=config.explore, seed=0
-    )
-    slots = feeder.start(model, torch.device("cpu"))
-    generator = torch.Generator().manual_seed(0)
-    reached: set[str] = set()
-    for _ in range(config.steps):
-        update = objective(slots, recipe.objective.beta, generator)
-        assert update.loss.isfinite()
-        update.loss.backward()
-        for name, parameter in model.named_parameters():
+
+    def __init__(self, recipe: Recipe) -> None:
+        torch.manual_seed(0)
+        config = recipe.train
+        task = make_task(recipe.task.name, **recipe.task.options)
+        self.model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
+        self.reached: set[str] = set()
+        """names of the parameters that had a gradient in either update"""
+        self.tracked_calls = 0
+        """network calls that the gradient ran through, in both updates together"""
+        for network in (self.model.low, self.model.high):
+            if network is not None:
+                network.register_forward_hook(self._count)
+        objective = Objective(self.model, recipe.objective, checker=None, halt_in_training=config.halt_in_training)
+        optimizer = build_optimizer(
+            self.model.parameters(),
+            name=config.optimizer,
+            lr=config.lr,
+            weight_decay=config.weight_decay,
+            betas=config.betas,
+        )
+        steps = objective.steps_per_example
+        feeder = SlotFeeder(
+            task, task.split("train"), slots=config.slots, steps=steps, explore=config.explore, seed=config.seed
+        )
+        slots = feeder.start(self.model, torch.device("cpu"))
+        generator = torch.Generator().manual_seed(config.seed)
+        for _ in range(config.steps):
+            update = objective(slots, recipe.objective.beta, generator)
+            assert update.loss.isfinite()
+            update.loss.backward()
+            self._note_gradients()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            slots.state, slots.steps = update.state, slots.steps + 1
+            feeder.refill(slots, update.finished, self.model)
+
+    def _count(self, *_: object) -> None:
+        self.tracked_calls += torch.is_grad_enabled()
+
+    def _note_gradients(self) -> None:
+        for name, parameter in self.model.named_parameters():
             if parameter.grad is not None and parameter.grad.any():
                 assert parameter.grad.isfinite().all(), name
-                reached.add(name)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        slots.state, slots.steps = update.state, slots.steps + 1
-        feeder.refill(slots, update.finished, model)
-    return model, reached
+                self.reached.add(name)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=name_of)
@@ -129,15 +137,19 @@ def test_builds_at_full_size_and_is_evaluated_like_the_others(path: Path) -> Non
 @pytest.mark.parametrize("path", NQUEENS_8, ids=name_of)
 def test_the_gradient_reaches_what_the_variant_uses(path: Path) -> None:
     recipe = tiny_version(path)
-    model, reached = reached_parameters(recipe)
+    run = TinyRun(recipe)
     # An ablation keeps all four guidance heads, so that models compare at equal size, and leaves two of them unused.
     unused = {"stochasticity_only": ".mean.", "guide_only": ".log_sigma."}.get(recipe.model.guidance)
-    expected = {
-        name
-        for name, _ in model.named_parameters()
-        if not (unused and name.startswith("guidance.") and unused in name)
+    names = {name for name, _ in run.model.named_parameters()}
+    assert run.reached == {name for name in names if not (unused and name.startswith("guidance.") and unused in name)}
+
+    model = recipe.model
+    per_update = {
+        "call": 2,  # the last f_L and the last f_H
+        "transition": calls_per_example(model) // (model.transitions * model.supervision_steps),
+        "step": calls_per_example(model) // (model.supervision_steps if model.supervision == "deep" else 1),
     }
-    assert reached == expected
+    assert run.tracked_calls == recipe.train.steps * per_update[model.gradient]
 
 
 def test_no_variant_is_a_copy_of_another() -> None:
@@ -149,24 +161,14 @@ def test_no_variant_is_a_copy_of_another() -> None:
 
 @pytest.mark.parametrize("name", ["looped", "universal", "flat-gram", "flat-gram-final"])
 def test_flat_variants_call_the_network_as_often_as_gram(name: str) -> None:
-    path = NQUEENS_8[0]
-    assert calls_per_example(sibling(path, name).model) == calls_per_example(sibling(path, "gram").model)
-
-
-def test_gradient_spans() -> None:
-    spans = {path.stem: differentiated_calls_in_an_update(load_recipe(path).model) for path in NQUEENS_8}
-    gram = sibling(NQUEENS_8[0], "gram").model
-    assert spans["hrm"] == 2
-    assert spans["trm"] == spans["gram"] == spans["flat-gram"] == gram.low_steps + 1
-    assert spans["looped"] == spans["flat-gram-final"] == calls_per_example(gram)
-    assert spans["universal"] == calls_per_example(gram) // gram.supervision_steps
-    assert spans["direct-8"] == spans["direct-32"] == 1
+    flat, gram = (load_recipe(ROOT / "recipes" / "nqueens-8" / f"{file}.yaml").model for file in (name, "gram"))
+    assert calls_per_example(flat) == calls_per_example(gram)
 
 
 @pytest.mark.parametrize("name", ["trm", "looped"])
 def test_a_baseline_differs_from_gram_in_the_same_way_on_both_boards(name: str) -> None:
-    small, large = (OmegaConf.load(ROOT / "recipes" / folder / f"{name}.yaml") for folder in ("nqueens-8", "nqueens-10"))
-    assert small == large
+    small, large = (ROOT / "recipes" / folder / f"{name}.yaml" for folder in ("nqueens-8", "nqueens-10"))
+    assert OmegaConf.load(small) == OmegaConf.load(large)
 
 
 @pytest.mark.parametrize("folder", ["nqueens-8", "nqueens-10"])

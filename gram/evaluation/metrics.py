@@ -45,7 +45,7 @@ def measure(task: Task, inputs: Tokens, trajectories: Trajectories) -> PerInput:
         first_valid=valid[:, 0].astype(np.float64),
         valid_share=valid.mean(axis=1),
         coverage=distinct / totals,
-        any_valid=valid.any(axis=1).astype(np.float64),
+        any_valid=np.asarray(valid.any(axis=1), dtype=np.float64),
     )
 
 
@@ -83,11 +83,13 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
     }
 
 
-def _means(per_input: PerInput, weights: NDArray[np.generic]) -> dict[str, float]:
-    mean = lambda values: float(np.average(values, weights=weights))  # noqa: E731
-    return {
-        "accuracy": mean(per_input.first_valid),
-        "accuracy_all_samples": mean(per_input.valid_share),
-        "coverage": mean(per_input.coverage),
-        "any_valid": mean(per_input.any_valid),
+def _means(
+    per_input: PerInput, weights: NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]
+) -> dict[str, float]:
+    figures = {
+        "accuracy": per_input.first_valid,
+        "accuracy_all_samples": per_input.valid_share,
+        "coverage": per_input.coverage,
+        "any_valid": per_input.any_valid,
     }
+    return {name: float(np.average(values, weights=weights)) for name, values in figures.items()}

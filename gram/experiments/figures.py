@@ -14,7 +14,7 @@ from gram.tasks.base import Task, Tokens
 
 
 def trajectories_figure(result: Result, path: Path, *, trajectories: int = 4, columns: int = 7) -> None:
-    """Draw the decoded board after each supervision step, one row per trajectory; rows end in different solutions if they can."""
+    """Draw the decoded boards over the supervision steps, one row per trajectory, with different ends if possible."""
     history = result.trajectories.step_outputs
     if history is None:
         raise ValueError("solve with keep_steps=True to draw the steps")

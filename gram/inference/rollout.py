@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -71,8 +72,8 @@ def sample(
 ) -> Trajectories:
     """Draw `width` trajectories for each of inputs [puzzles, length].
 
-    The noise of a trajectory depends on (seed, puzzle, trajectory number, step) alone, so neither the chunk size nor the
-    width nor the other puzzles change it.
+    The noise of a trajectory depends on (seed, puzzle, trajectory number, step) alone, so neither the chunk size nor
+    the width nor the other puzzles change it.
     """
     puzzles, width = len(inputs), options.width
     rows = puzzles * width
@@ -148,9 +149,8 @@ def _roll(model: Reasoner, inputs: Tokens, noise: KeyedNoise, options: SampleOpt
     state = model.initial_state(count)
     if options.initial == "random":
         everyone = list(range(count))
-        state = State(
-            *(None if z is None else noise.draw(everyone, f"z{i}", *z.shape[1:]) for i, z in enumerate(state))
-        )  # type: ignore[arg-type]
+        low = None if state.l is None else noise.draw(everyone, "l", *noise.shape)
+        state = State(noise.draw(everyone, "h", *noise.shape), low)
     noisy = model.guidance is not None and options.temperature > 0
     for step in range(options.depth):
         active = rows.active.tolist()
@@ -158,7 +158,7 @@ def _roll(model: Reasoner, inputs: Tokens, noise: KeyedNoise, options: SampleOpt
         drawn = noise.draw(active, f"e{step}", *shape) if noisy else torch.zeros(1, *shape, device=device)
         first = torch.full((len(active),), step * transitions, device=device)
         output = model.step(
-            state, e_x, lambda t, drawn=drawn: drawn[:, t], temperature=options.temperature, first_transition=first
+            state, e_x, partial(drawn.select, 1), temperature=options.temperature, first_transition=first
         )
         state = output.state
         logits = model.decoder.logits(state.h)

@@ -25,11 +25,12 @@ class _RmsNorm(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         y, scale = ctx.saved_tensors
         along = torch.linalg.vecdot(grads[0], y).unsqueeze(-1) / -y.shape[-1]
-        return torch.addcmul(grads[0], y, along).mul_(scale)
+        result: Tensor = torch.addcmul(grads[0], y, along).mul_(scale)
+        return result
 
 
 class _Gate(torch.autograd.Function):
-    """silu(gate) * up, where the halves of `axis` are gate and up; the backward pass fills one tensor, without joining two."""
+    """silu(gate) * up, the halves of `axis`; the backward pass fills one tensor instead of joining two."""
 
     @staticmethod
     def forward(ctx: Any, gate_up: Tensor, axis: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The one recursive reasoner. GRAM, TRM, HRM, looped and universal Transformers and every ablation are configurations of it.
+"""The one recursive reasoner; GRAM, TRM, HRM, looped and universal Transformers and all ablations configure it.
 
     l <- f_L(l + h + e_x)   K times          (low level, h fixed)
     u <- f_H(h + l)                           (high level)
@@ -112,7 +112,7 @@ class Reasoner(nn.Module):
         return State(self.h_init.expand(shape), low)
 
     def propose(self, state: State, e_x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The deterministic part of a transition: K low-level updates, then the high-level proposal u (and the new l)."""
+        """The deterministic part of a transition: K low-level updates, then the high-level proposal; (u, new l)."""
         c = self.config
         if state.l is None:
             u = state.h

@@ -1,7 +1,7 @@
 """What every task promises to the models, the training loop and the evaluation.
 
-A task knows no model: it turns puzzles into rows of integer tokens and judges rows of integer tokens. Token 0 is padding in
-every task, and `IGNORE` in a target marks a position that carries no label.
+A task knows no model: it turns puzzles into rows of integer tokens and judges rows of integer tokens. Token 0 is
+padding in every task, and `IGNORE` in a target marks a position that carries no label.
 """
 
 from abc import ABC, abstractmethod

@@ -73,8 +73,8 @@ def load_weights(model: torch.nn.Module, path: Path) -> None:
     if expected != found:
         odd = sorted(expected.items() ^ found.items())[0][0]
         raise GramError(
-            f"{path} does not fit the model in config.json: tensor '{odd}' has shape {found.get(odd, 'none (missing)')}, "
-            f"expected {expected.get(odd, 'none (not in this model)')}."
+            f"{path} does not fit the model in config.json: tensor '{odd}' has shape "
+            f"{found.get(odd, 'none (missing)')}, expected {expected.get(odd, 'none (not in this model)')}."
         )
     model.load_state_dict(tensors)
 

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.loggers import TensorBoardLogger
+from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
@@ -50,6 +50,7 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     )
     stepper, optimizer = fabric.setup(objective, optimizer)
     averaged = AveragedModel(model, multi_avg_fn=moving_average(config.ema))
+    ema = cast(Reasoner, averaged.module).eval()
     examples = task.split("train")
     feeder = SlotFeeder(
         task, examples, slots=config.slots, steps=objective.steps_per_example, explore=config.explore, seed=config.seed
@@ -80,7 +81,6 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
                 shown = log.write_means(step, seconds=time.monotonic() - started, lr=optimizer.param_groups[0]["lr"])
                 bar.update(line, shown=shown)
             if step % config.eval_every == 0 or step == config.steps:
-                ema = averaged.module.eval()
                 log.write(step, validation_figures(ema, task, recipe))
                 save_model(out, ema, recipe, extra={"steps": step})
             bar.advance(line)
@@ -89,7 +89,7 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
             width=recipe.eval.width, depth=recipe.eval.depth, temperature=recipe.eval.temperature, halt=recipe.eval.halt
         )
         bar.update(line, description="test split")
-        result = evaluate(averaged.module.eval(), task, "test", options)
+        result = evaluate(ema, task, "test", options)
     result |= {"train_minutes": minutes, "train_seed": config.seed, "train_steps": config.steps}
     (out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
     return result

@@ -70,7 +70,7 @@ def token_accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def halt_loss(readout: Readout, right: Tensor, continue_target: Tensor | None) -> Tensor:
-    """Binary cross-entropy of q_halt with "right now", and (Q-learning) of q_continue with its bootstrapped target: [rows]."""
+    """Cross-entropy of q_halt with "right now", and (Q-learning) of q_continue with its target: [rows]."""
     loss = F.binary_cross_entropy_with_logits(readout.q_halt, right.float(), reduction="none")
     if continue_target is not None:
         loss = loss + F.binary_cross_entropy_with_logits(readout.q_continue, continue_target, reduction="none")

@@ -1,7 +1,7 @@
 """Slots: the batch that carries its state across optimiser steps.
 
-Each optimiser step is one supervision step for every slot. A slot whose example is finished takes a fresh example and the
-initial state; the others go on from where they were.
+Each optimiser step is one supervision step for every slot. A slot whose example is finished takes a fresh example and
+the initial state; the others go on from where they were.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Slots:
     min_steps: Tensor
     """[slots] steps before which the slot may not halt (exploration)"""
     memory: Tensor
-    """[slots, tokens, dim] one state of the trajectory, drawn uniformly from its steps: what the value head learns from"""
+    """[slots, tokens, dim] one state of the trajectory, uniform over its steps: what the value head learns from"""
     puzzle_ids: Tensor | None = None
     """[slots] which puzzle's own embedding stands in front; for models that have such embeddings"""
 
