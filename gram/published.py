@@ -140,9 +140,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], str]:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # both readers raise nearly anything on foreign bytes
         raise GramError(f"{path} is truncated, or neither a safetensors nor a torch file of weights alone.") from error
-    if not isinstance(content, dict) or not all(
-        isinstance(k, str) and isinstance(v, Tensor) for k, v in content.items()
-    ):
+    if not isinstance(content, dict) or {(type(k), isinstance(v, Tensor)) for k, v in content.items()} - {(str, True)}:
         raise GramError(f"{path} is not a published checkpoint, which maps names to tensors and holds nothing else.")
     # A file with `weights.` names keeps other things besides.
     chosen = [name for name in content if name.startswith("weights.")] or list(content)
@@ -196,29 +194,27 @@ def _configure(weights: dict[str, Tensor], settings: Settings, path: Path, *, hr
     if front < needed or length < 1 or total not in (None, front + length):
         shapes = f"{total or 'any number of'} tokens, at least {needed} of them for the puzzle's embedding"
         raise GramError(f"puzzle_emb_len {front} and seq_len {length} do not fit {path}: it has {shapes}.")
-    config = ModelConfig.model_validate(
-        {
-            "dim": dim,
-            "shared": not hrm,
-            "layers": len({name.split(".")[3] for name in weights if name.startswith("inner.L_level.layers.")}),
-            "mixing": mixing,
-            "mixing_norm": "tokens" if mixing == "tokens" else "channels",
-            "heads": heads,
-            "channel_hidden": channel_hidden,
-            "token_hidden": token_hidden,
-            "positions": positions,
-            "puzzle_tokens": front,
-            "puzzles": puzzles,
-            "low_steps": settings.L_cycles,
-            "transitions": settings.H_cycles,
-            "supervision_steps": settings.halt_max_steps,
-            "gradient": "call" if hrm else "transition",
-            "guidance": "none",
-            "readout": "first",
-            "halting": "q_learning" if hrm or not settings.no_ACT_continue else "sigmoid",
-        }
-    )
-    return config, length
+    content = {
+        "dim": dim,
+        "shared": not hrm,
+        "layers": len({name.split(".")[3] for name in weights if name.startswith("inner.L_level.layers.")}),
+        "mixing": mixing,
+        "mixing_norm": "tokens" if mixing == "tokens" else "channels",
+        "heads": heads,
+        "channel_hidden": channel_hidden,
+        "token_hidden": token_hidden,
+        "positions": positions,
+        "puzzle_tokens": front,
+        "puzzles": puzzles,
+        "low_steps": settings.L_cycles,
+        "transitions": settings.H_cycles,
+        "supervision_steps": settings.halt_max_steps,
+        "gradient": "call" if hrm else "transition",
+        "guidance": "none",
+        "readout": "first",
+        "halting": "q_learning" if hrm or not settings.no_ACT_continue else "sigmoid",
+    }
+    return ModelConfig.model_validate(content), length
 
 
 def _lengths(settings: Settings, total: int | None, needed: int, *, hrm: bool) -> tuple[int | None, int | None]:

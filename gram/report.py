@@ -56,9 +56,10 @@ def show_answers(console: Console, result: "Result", most: int) -> None:
     console.print(side_by_side(boards), markup=False, highlight=False)
     known = result.task.solutions(result.given)
     of_all = "" if known is None else f" of {len(known)}"
+    settings = f"depth {options.depth}, temperature {options.temperature}, seed {options.seed}"
     console.print(
         f"{len(result.distinct)}{of_all} distinct solutions found and verified; "
-        f"{int(result.valid.sum())} of {options.width} trajectories valid (depth {options.depth}, temperature {options.temperature}, seed {options.seed})"
+        f"{int(result.valid.sum())} of {options.width} trajectories valid ({settings})"
     )
 
 

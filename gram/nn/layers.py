@@ -17,7 +17,7 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         scale = (torch.linalg.vecdot(x, x) / x.shape[-1] + NORM_EPSILON).rsqrt().unsqueeze(-1)
-        y = x * scale
+        y: Tensor = x * scale
         ctx.save_for_backward(y, scale)
         return y
 
