@@ -74,6 +74,7 @@ def evaluate_model(
     if json_file is not None and not json_file.parent.is_dir():
         raise GramError(f"The folder of {json_file} does not exist.")
     from gram.evaluation.evaluate import evaluate
+    from gram.inference.rollout import is_deterministic
     from gram.solver import load
 
     solver = load(model)
@@ -81,7 +82,7 @@ def evaluate_model(
         solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, decode=decode, initial=initial
     )
     examples = solver.task.split(split)
-    total = min(len(examples.unique_inputs()), limit or sys.maxsize) * options.width
+    total = len(examples.distinct(limit)[0]) * (1 if is_deterministic(solver.model, options) else options.width)
     with bar(console, "sampling", total) as advance:
         result = evaluate(solver.model, solver.task, split, options, limit=limit, progress=advance, examples=examples)
     result["model"] = model
@@ -111,9 +112,17 @@ def tune(
     from gram.training.checkpoint import change_eval_settings
 
     solver = load(model)
-    grid = [(d, t) for d in _numbers(depths, int) for t in _numbers(temperatures, float)]
-    with bar(console, "settings", len(grid)) as advance:
-        tried = try_settings(solver, grid, width=width, seed=seed, limit=limit, progress=advance)
+    total = len(solver.task.split("validation").distinct(limit)[0]) * width * len(_numbers(temperatures, float))
+    with bar(console, "sampling", total) as advance:
+        tried = try_settings(
+            solver,
+            _numbers(depths, int),
+            _numbers(temperatures, float),
+            width=width,
+            seed=seed,
+            limit=limit,
+            progress=advance,
+        )
     chosen = choose_setting(tried, accuracy)
     table = Table("depth", "temperature", "accuracy", "coverage", title="validation split, headline weighting")
     for item in tried:
@@ -190,7 +199,7 @@ def data(
     if figure is not None:
         from gram.experiments.figures import solution_counts_figure
 
-        inputs = np.concatenate([part.unique_inputs() for part in examples.values()])
+        inputs = np.concatenate([part.distinct()[0] for part in examples.values()])
         counts = np.array([len(built.solutions(row)) for row in track(inputs, "counting solutions", console=console)])  # type: ignore[arg-type]
         solution_counts_figure(built, counts, figure)
         console.print(f"Distribution of solution counts: {figure}")

@@ -38,7 +38,7 @@ def run_demo(console: Console, figure: Path, seed: int) -> None:
 
 def _input_with_several_solutions(task: Task) -> Tokens:
     """The first test input with at least `WANTED_SOLUTIONS` solutions (or the one with most)."""
-    inputs = task.split("test").unique_inputs()[:200]
+    inputs = task.split("test").distinct(200)[0]
     counts = np.array([len(solutions) if (solutions := task.solutions(row)) is not None else 1 for row in inputs])
     enough = np.flatnonzero(counts >= WANTED_SOLUTIONS)
     chosen: Tokens = inputs[enough[0] if len(enough) else counts.argmax()]

@@ -23,7 +23,6 @@ from gram.nn.layers import NORM_EPSILON, ROPE_BASE
 from gram.nn.reasoner import Reasoner
 from gram.training.checkpoint import save_model
 
-CONFIG_FILES = ("all_config.yaml", "config.json")
 WRAPPERS = re.compile(r"^((weights|_orig_mod|model)\.)+")
 """Left in the names by torch.compile, the loss module and the golden files of our tests."""
 
@@ -92,16 +91,11 @@ def import_checkpoint(
 def import_published(
     path: Path, kind: str, *, overrides: Mapping[str, object] | None = None
 ) -> tuple[Reasoner, ModelConfig, ObjectiveConfig]:
-    """Read a published checkpoint of `kind` "trm" or "hrm": the model in evaluation mode, and its sections of a recipe.
-
-    `overrides` are fields of `Settings` and win over what is in the file or beside it.
-    """
-    if kind not in ("trm", "hrm"):
-        raise GramError(f"'{kind}' is no kind of published checkpoint: use trm or hrm.")
+    """Read a published "trm" or "hrm": the model, and its sections of a recipe; `overrides` of `Settings` come last."""
     weights, embedded = _read(path)
     actual = "hrm" if any(name.startswith("inner.H_level.") for name in weights) else "trm"
     if TOKENS in weights and actual != kind:
-        raise GramError(f"{path} is a checkpoint of the other kind: import it as {actual}.")
+        raise GramError(f"{path} holds a model of kind {actual}, not {kind}: import it as {actual}.")
     try:
         settings = _settings(path, embedded, overrides or {})
         config, length = _configure(weights, settings, path, hrm=kind == "hrm")
@@ -140,7 +134,8 @@ def _read(path: Path) -> tuple[dict[str, Tensor], str]:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # both readers raise nearly anything on foreign bytes
         raise GramError(f"{path} is truncated, or neither a safetensors nor a torch file of weights alone.") from error
-    if not isinstance(content, dict) or {(type(k), isinstance(v, Tensor)) for k, v in content.items()} - {(str, True)}:
+    pairs = content.items() if isinstance(content, dict) else [(None, content)]
+    if not all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in pairs):
         raise GramError(f"{path} is not a published checkpoint, which maps names to tensors and holds nothing else.")
     # A file with `weights.` names keeps other things besides.
     chosen = [name for name in content if name.startswith("weights.")] or list(content)
@@ -155,7 +150,7 @@ def _settings(path: Path, embedded: str, overrides: Mapping[str, object]) -> Set
     unknown = sorted(overrides.keys() - Settings.model_fields.keys())
     if unknown:
         raise GramError(f"There is no setting '{unknown[0]}'; there is {', '.join(Settings.model_fields)}.")
-    beside = [file for name in CONFIG_FILES if (file := path.parent / name).is_file()][:1]
+    beside = [file for name in ("all_config.yaml", "config.json") if (file := path.parent / name).is_file()][:1]
     try:
         parts: list[Any] = [*(OmegaConf.to_container(OmegaConf.load(file)) for file in beside), json.loads(embedded)]
         merged: dict[str, Any] = {}
@@ -163,8 +158,7 @@ def _settings(path: Path, embedded: str, overrides: Mapping[str, object]) -> Set
             arch = {**part, **part.get("arch", {})}
             merged |= {**arch, **arch.get("loss", {})}
     except Exception as error:  # those of YAML, OmegaConf, JSON and of wrong types have no narrower base
-        source = beside[0] if beside else path
-        raise GramError(f"The configuration in {source} is damaged or not that of a published run.") from error
+        raise GramError(f"The configuration in {[*beside, path][0]} is damaged or of another form.") from error
     return Settings.model_validate(merged | dict(overrides))
 
 
@@ -243,8 +237,8 @@ def _load(model: Reasoner, weights: dict[str, Tensor], path: Path) -> None:
         if shapes.get(name) != found.get(name):
             has, needs = found.get(name, "none (missing)"), shapes.get(name, "none (not in this model)")
             raise GramError(f"{path} does not fit the model: tensor '{name}' has shape {has}, expected {needs}.")
-    zeros = {ours: torch.zeros_like(tensor) for ours, tensor in expected.items() if names[ours] is None}
-    model.load_state_dict({ours: weights[theirs] for ours, theirs in names.items() if theirs is not None} | zeros)
+    # What the published models lack, the value head, stays as it starts: zero.
+    model.load_state_dict(expected | {ours: weights[theirs] for ours, theirs in names.items() if theirs is not None})
 
 
 def _shape(weights: dict[str, Tensor], name: str, path: Path) -> tuple[int, int]:

@@ -3,8 +3,6 @@
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from gram.evaluation.metrics import measure, summarise
 from gram.inference.rollout import Progress, SampleOptions, sample
 from gram.nn.reasoner import Reasoner
@@ -23,9 +21,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Accuracy, coverage and steps on a split (its first `limit` distinct inputs), as a JSON-ready dictionary."""
     examples = task.split(split) if examples is None else examples
-    _, first, rows_per_input = np.unique(examples.groups, return_index=True, return_counts=True)
-    first, rows_per_input = first[:limit], rows_per_input[:limit]
-    inputs = examples.inputs[first]
+    inputs, rows_per_input = examples.distinct(limit)
     trajectories = sample(model, inputs, options, progress=progress)
     result = summarise(measure(task, inputs, trajectories), rows_per_input, trajectories.steps)
     settings = {key: value for key, value in asdict(options).items() if key != "keep_steps"}

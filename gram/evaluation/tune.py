@@ -4,26 +4,40 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gram.evaluation.evaluate import evaluate
+from gram.evaluation.metrics import measure, summarise
+from gram.inference.rollout import sample
 from gram.solver import Solver
 
 
 def try_settings(
     solver: Solver,
-    grid: list[tuple[int, float]],
+    depths: list[int],
+    temperatures: list[float],
     *,
     width: int,
     seed: int,
     limit: int | None,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
-    """Evaluate every (depth, temperature) on the validation split."""
-    examples = solver.task.split("validation")
+    """Evaluate every depth and temperature on the validation split; all depths are read off the same trajectories."""
+    inputs, rows_per_input = solver.task.split("validation").distinct(limit)
     results = []
-    for depth, temperature in grid:
-        options = replace(solver.options, depth=depth, temperature=temperature, width=width, seed=seed)
-        results.append(evaluate(solver.model, solver.task, "validation", options, limit=limit, examples=examples))
-        progress(1)
+    for temperature in temperatures:
+        options = replace(
+            solver.options,
+            depth=max(depths),
+            temperature=temperature,
+            width=width,
+            seed=seed,
+            halt=False,
+            keep_steps=True,
+        )
+        drawn = sample(solver.model, inputs, options, progress=progress)
+        for depth in depths:
+            assert drawn.step_outputs is not None
+            cut = replace(drawn, outputs=drawn.step_outputs[:, :, depth - 1], steps=drawn.steps.clip(max=depth))
+            figures = summarise(measure(solver.task, inputs, cut), rows_per_input, cut.steps)
+            results.append({"depth": depth, "temperature": temperature, **figures})
     return results
 
 

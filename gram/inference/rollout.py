@@ -2,9 +2,9 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -76,6 +76,8 @@ def sample(
     the width nor the other puzzles change it.
     """
     puzzles, width = len(inputs), options.width
+    if width > 1 and is_deterministic(model, options):
+        return _repeat(sample(model, inputs, replace(options, width=1), chunk=chunk, progress=progress), width)
     rows = puzzles * width
     keys = [_digest(row) for row in inputs]
     outputs = np.zeros((rows, model.length), dtype=np.int64)
@@ -99,6 +101,22 @@ def sample(
         steps.reshape(shape),
         None if step_outputs is None else step_outputs.reshape(*shape, options.depth, -1),
     )
+
+
+def is_deterministic(model: Reasoner, options: SampleOptions) -> bool:
+    """Whether every trajectory of a puzzle is the same, so that one is enough."""
+    silent = model.guidance is None or options.temperature == 0 or model.config.guidance == "guide_only"
+    return silent and options.decode == "argmax" and options.initial == "fixed"
+
+
+def _repeat(one: Trajectories, width: int) -> Trajectories:
+    """Width 1 -> `width` equal trajectories (views, not copies)."""
+
+    def widen(array: NDArray[Any]) -> NDArray[Any]:
+        return np.broadcast_to(array, (len(array), width, *array.shape[2:]))
+
+    history = None if one.step_outputs is None else widen(one.step_outputs)
+    return Trajectories(widen(one.outputs), widen(one.values), widen(one.confidence), widen(one.steps), history)
 
 
 class KeyedNoise:

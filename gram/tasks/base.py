@@ -35,10 +35,10 @@ class Examples:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def unique_inputs(self) -> Tokens:
-        """[groups, length] every distinct input once, in order of first appearance."""
-        _, first = np.unique(self.groups, return_index=True)
-        return self.inputs[np.sort(first)]
+    def distinct(self, limit: int | None = None) -> tuple[Tokens, Tokens]:
+        """Every distinct input once [inputs, length], in order of group number, and its number of rows [inputs]."""
+        _, first, rows = np.unique(self.groups, return_index=True, return_counts=True)
+        return self.inputs[first[:limit]], rows[:limit]
 
 
 @dataclass(frozen=True)
