@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gram.evaluation.metrics import measure, summarise
-from gram.inference.rollout import sample
+from gram.inference.rollout import SampleOptions, sample
 from gram.solver import Solver
 
 
@@ -23,15 +23,8 @@ def try_settings(
     inputs, rows_per_input = solver.task.split("validation").distinct(limit)
     results = []
     for temperature in temperatures:
-        options = replace(
-            solver.options,
-            depth=max(depths),
-            temperature=temperature,
-            width=width,
-            seed=seed,
-            halt=False,
-            keep_steps=True,
-        )
+        # No halting, so that every depth of every trajectory is there to be read off.
+        options = SampleOptions(width=width, depth=max(depths), temperature=temperature, seed=seed, keep_steps=True)
         drawn = sample(solver.model, inputs, options, progress=progress)
         for depth in depths:
             assert drawn.step_outputs is not None

@@ -72,7 +72,7 @@ def test_a_group_is_one_input_with_all_its_solutions(task: NQueens) -> None:
         assert len(np.unique(inputs, axis=0)) == len(inputs)  # two groups never share an input
         assert np.array_equal(np.repeat(inputs, rows, axis=0), examples.inputs)  # nor does a group mix two
         assert np.array_equal(task.solution_counts(inputs), rows)
-        assert np.array_equal(examples.unique_inputs(), inputs)
+        assert np.array_equal(examples.distinct()[0], inputs)
 
 
 @pytest.mark.parametrize("size", [4, 5, 8])
@@ -108,7 +108,7 @@ def test_limits_keep_whole_groups() -> None:
     splits = [few.split(name) for name in SPLITS]
     assert [len(np.unique(examples.groups)) for examples in splits] == [81, 4, 15]
     assert np.array_equal(
-        few.solution_counts(splits[2].unique_inputs()), np.unique(splits[2].groups, return_counts=True)[1]
+        few.solution_counts(splits[2].distinct()[0]), np.unique(splits[2].groups, return_counts=True)[1]
     )
     small = NQueens(size=8, max_pairs=500)
     assert 400 < sum(len(small.split(name)) for name in SPLITS) <= 500
@@ -159,7 +159,7 @@ def test_verify_refuses_other_shapes(task: NQueens) -> None:
 @pytest.mark.parametrize("size", [4, 5, 6])
 def test_solutions_agree_with_brute_force(size: int) -> None:
     task = NQueens(size=size)
-    inputs = np.concatenate([task.split("train").unique_inputs()[:10], np.eye(size * size, dtype=np.int64)[:4] + 1])
+    inputs = np.concatenate([task.split("train").distinct(10)[0], np.eye(size * size, dtype=np.int64)[:4] + 1])
     for board, count in zip(inputs, task.solution_counts(inputs), strict=True):
         solutions = task.solutions(board)
         assert {solution.tobytes() for solution in solutions} == brute_force_solutions(size, board)
@@ -175,7 +175,7 @@ def test_solutions_contain_every_target_of_the_group(task: NQueens) -> None:
 
 
 def test_parse_reads_back_what_render_draws(task: NQueens) -> None:
-    for board in task.split("test").unique_inputs()[:20]:
+    for board in task.split("test").distinct(20)[0]:
         text = task.render(board)
         assert np.array_equal(task.parse(text), board)
         assert task.render(board, board) == text
