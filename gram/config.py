@@ -6,7 +6,7 @@ beside it and then holds only the differences, so that a variant of a model is a
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -16,6 +16,9 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from gram.errors import GramError
 
 Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "direct"]
+
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
@@ -91,6 +94,12 @@ class ModelConfig(Section):
             raise ValueError(f"dim {self.dim} must be a multiple of 2 x heads ({self.heads}) for attention")
         if self.positions == "rope" and self.mixing != "attention":
             raise ValueError("positions 'rope' needs mixing 'attention'")
+        if self.state == "flat" and (self.gradient == "call" or not self.shared):
+            raise ValueError(
+                "a flat state has one network and no low level: gradient 'call' and shared=false need (h, l)"
+            )
+        if self.log_sigma_range[0] >= self.log_sigma_range[1]:
+            raise ValueError("log_sigma_range must rise")
         if bool(self.puzzle_tokens) != bool(self.puzzles):
             raise ValueError("puzzle_tokens and puzzles go together: set both or neither")
         return self
@@ -132,7 +141,7 @@ class TrainConfig(Section):
     """Seed of initialisation, data order and noise."""
     optimizer: Literal["adamw", "adam_atan2"] = "adamw"
     """Update rule."""
-    lr: float = Field(2e-3, gt=0)
+    lr: float = Field(2e-3, gt=0, allow_inf_nan=False)
     """Peak learning rate."""
     lr_final: float = Field(0.05, ge=0, le=1)
     """Learning rate at the end as a share of the peak (cosine); 1 keeps it constant."""
@@ -140,11 +149,11 @@ class TrainConfig(Section):
     """Steps of linear warm-up."""
     weight_decay: float = Field(0.1, ge=0)
     """Decoupled weight decay."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[Decay, Decay] = (0.9, 0.95)
     """Moment decay of the optimiser."""
     clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
-    ema: float = Field(0.999, ge=0, lt=1)
+    ema: Decay = 0.999
     """Decay of the averaged weights, which are the ones that are evaluated and saved."""
     halt_in_training: bool = False
     """Release a slot when its halt head says so (deterministic models); otherwise every slot runs to the end."""
@@ -188,6 +197,13 @@ class Recipe(Section):
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()
 
+    @model_validator(mode="after")
+    def _consistent(self) -> "Recipe":
+        guided = self.model.guidance != "none"
+        if self.train.halt_in_training and guided and self.objective.prior_share > 0:
+            raise ValueError("train.halt_in_training is for models without guidance: guided slots run to the end")
+        return self
+
 
 def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     """Read a recipe, its bases, and `key=value` overrides; raise `GramError` on anything unknown."""
@@ -195,11 +211,12 @@ def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     for override in overrides or []:
         if "=" not in override:
             raise GramError(f"Override '{override}' is not of the form key=value, such as train.lr=3e-4.")
+    source = f"Recipe {path} with {', '.join(overrides)}" if overrides else f"Recipe {path}"
     try:
-        merged = OmegaConf.merge(merged, OmegaConf.from_dotlist(list(overrides or [])))
-        content = OmegaConf.to_container(merged, resolve=True)
+        changes = OmegaConf.from_dotlist(list(overrides or []))
+        content = OmegaConf.to_container(_merge(merged, changes, source), resolve=True)
     except (OmegaConfBaseException, YAMLError) as error:
-        raise GramError(f"Recipe {path} with overrides {overrides}: {_first_line(error)}.") from error
+        raise GramError(f"{source}: {_in_one_line(error)}.") from error
     return parse_recipe(content, source=str(path))
 
 
@@ -231,15 +248,23 @@ def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
         raise GramError(f"There is no recipe at {path}.")
     try:
         content = OmegaConf.load(path)
-    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
-        raise GramError(f"Recipe {path} is not valid YAML: {_first_line(error)}.") from error
+        base = content.pop("base", None) if isinstance(content, DictConfig) else None
+    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError, OSError) as error:
+        raise GramError(f"Recipe {path} is not valid YAML: {_in_one_line(error)}.") from error
     if not isinstance(content, DictConfig):
         raise GramError(f"Recipe {path} must hold sections such as 'task:' and 'model:'.")
-    base = content.pop("base", None)
     if base is None:
         return content
-    return OmegaConf.merge(_read_with_bases(path.parent / str(base), (*seen, path.resolve())), content)
+    below = _read_with_bases(path.parent / str(base), (*seen, path.resolve()))
+    return _merge(below, content, source=str(path))
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _merge(below: Any, above: Any, source: str) -> Any:
+    try:
+        return OmegaConf.merge(below, above)
+    except (OmegaConfBaseException, TypeError) as error:  # a list where a section was, for example
+        raise GramError(f"{source} does not fit what it changes: {_in_one_line(error)}.") from error
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -210,7 +210,8 @@ class Objective(nn.Module):
         e_x = self.model.encoder(slots.inputs[rows], puzzle_ids)
         here = state.rows(rows)
         noise = random_noise(here.h, generator)
-        ahead = self.model.step(here, e_x, noise, first_transition=steps[rows] * self.transitions)
+        first = steps[rows] * self.transitions
+        ahead = self.model.step(here, e_x, noise, first_transition=first, transitions=self.transitions)
         readout = self.model.decoder.readout(ahead.state.h)
         best = torch.maximum(readout.q_halt, readout.q_continue)
         return torch.where(steps[rows] >= self.steps_per_example, readout.q_halt, best).sigmoid()
