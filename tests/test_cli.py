@@ -1,0 +1,189 @@
+"""The command line, as a user meets it: answers, exit codes, and one clear sentence for every kind of bad input."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gram.cli import main
+from gram.solver import load, shipped_models
+
+CORNER = "Q......./......../......../......../......../......../......../........"
+TINY = [
+    "task.options.size=4",
+    "model.dim=16",
+    "model.channel_hidden=16",
+    "model.token_hidden=16",
+    "model.guidance_hidden=16",
+    "model.supervision_steps=2",
+    "train.slots=8",
+    "train.steps=4",
+    "train.log_every=2",
+    "train.eval_every=4",
+    "train.eval_inputs=4",
+    "eval.width=2",
+    "eval.depth=2",
+]
+RECIPE = str(Path(__file__).parent.parent / "recipes" / "nqueens-8" / "gram.yaml")
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def gram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gram", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder made by the real command in a real process."""
+    out = tmp_path_factory.mktemp("runs") / "tiny"
+    done = subprocess.run(
+        [sys.executable, "-m", "gram", "train", RECIPE, *TINY, "--out", str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def one_sentence(error: str) -> bool:
+    return error.startswith("Error: ") and len(error.strip().splitlines()) == 1
+
+
+def test_help_names_every_command(gram: Run) -> None:
+    code, out, _ = gram("--help")
+    assert code == 0
+    for command in ("train", "eval", "solve", "data", "import", "tune", "demo"):
+        assert command in out
+
+
+def test_help_does_not_import_torch() -> None:
+    script = "import sys, gram.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_train_writes_a_model_that_evaluates(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    code, out, _ = gram("eval", tiny_run, "--width", 3, "--json", report)
+    assert code == 0
+    assert "depth 2 x width 3" in out
+    figures = json.loads(report.read_text())
+    keys = {"accuracy", "coverage", "all_inputs", "mean_steps", "width", "depth", "seed", "split_hash", "by_solutions"}
+    assert keys <= figures.keys()
+    assert 0 <= figures["accuracy"] <= 1
+    assert figures["width"] == 3
+
+
+def test_an_existing_run_folder_is_left_alone(gram: Run, tiny_run: Path) -> None:
+    before = {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()}
+    code, _, error = gram("train", RECIPE, *TINY, "--out", tiny_run)
+    assert code == 1
+    assert one_sentence(error)
+    assert "exists already" in error
+    assert before == {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()}
+
+
+def test_an_unverified_answer_is_not_called_a_solution(gram: Run, tiny_run: Path) -> None:
+    # Four steps of training teach nothing, so the answer is wrong, and the exit code says so.
+    code, out, _ = gram("solve", tiny_run, ".Q../..../..../....", "--width", 2)
+    assert code == 3
+    assert "NOT a solution" in out
+    assert "0 of 1 distinct solutions" in out
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "message"),
+    [
+        ("Q...", "64"),
+        (CORNER.replace("Q", "X"), "X"),
+        (CORNER.replace("Q.", "QQ"), "attack"),
+        ("Q......./..Q...../....Q.../......Q./.Q....../......../......../........", "no solution"),
+    ],
+)
+def test_bad_boards(gram: Run, puzzle: str, message: str) -> None:
+    code, _, error = gram("solve", "nqueens-8", puzzle)
+    assert code == 1
+    assert one_sentence(error)
+    assert message in error
+
+
+def test_bad_recipes_are_refused_before_anything_is_written(gram: Run, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for overrides in (["model.dimm=3"], ["train.lr=fast"], ["train.device=tpu"], ["task.options.size=3"], ["oops"]):
+        code, _, error = gram("train", RECIPE, *overrides, "--out", out)
+        assert code == 1, overrides
+        assert one_sentence(error), error
+        assert not out.exists()
+    assert one_sentence(gram("train", tmp_path / "missing.yaml")[2])
+
+
+def test_bad_models(gram: Run, tmp_path: Path, tiny_run: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_bytes((tiny_run / "config.json").read_bytes())
+    (broken / "model.safetensors").write_bytes((tiny_run / "model.safetensors").read_bytes()[:1000])
+    for model in ("no-such-model", tmp_path, broken):
+        code, _, error = gram("solve", model, CORNER)
+        assert code == 1
+        assert one_sentence(error), error
+
+
+@pytest.mark.parametrize("option", [("--width", 0), ("--depth", 0), ("--temperature", -1)])
+def test_bad_options(gram: Run, option: tuple[str, int]) -> None:
+    code, _, error = gram("solve", "nqueens-8", CORNER, *option)
+    assert code == 1
+    assert one_sentence(error)
+
+
+def test_data_shows_splits_hash_and_examples(gram: Run, tmp_path: Path) -> None:
+    code, out, _ = gram("data", "nqueens-6", "--show", 2, "--figure", tmp_path / "counts.png")
+    assert code == 0
+    assert "split hash" in out
+    assert "Example 2" in out
+    assert (tmp_path / "counts.png").read_bytes()[1:4] == b"PNG"
+    code, _, error = gram("data", "chess")
+    assert code == 1
+    assert one_sentence(error)
+
+
+def test_shipped_models_are_small() -> None:
+    assert {"nqueens-8", "nqueens-10"} <= shipped_models().keys()
+    for name, folder in shipped_models().items():
+        assert sum(p.numel() for p in load(name).model.parameters()) <= 1_000_000
+        assert sum(path.stat().st_size for path in folder.iterdir()) <= 4_000_000
+
+
+@pytest.mark.parametrize("size", [8, 10])
+def test_shipped_models_find_several_verified_solutions(gram: Run, tmp_path: Path, size: int) -> None:
+    solver = load(f"nqueens-{size}")
+    board = "." * 3 + "Q" + "." * (size * size - 4)
+    report, figure = tmp_path / "answers.json", tmp_path / "steps.png"
+    code, out, _ = gram("solve", f"nqueens-{size}", board, "--width", 20, "--json", report, "--figure", figure)
+    assert code == 0
+    assert figure.read_bytes()[1:4] == b"PNG"
+    answers = json.loads(report.read_text())
+    assert answers["verified"]
+    assert len(answers["solutions"]) >= 3, out
+    known = {tuple(row) for row in solver.task.solutions(solver.task.parse(board)).tolist()}  # type: ignore[union-attr]
+    assert {tuple(row) for row in answers["solutions"]} <= known
+
+
+def test_demo_prints_boards_and_draws(gram: Run, tmp_path: Path) -> None:
+    code, out, _ = gram("demo", "--figure", tmp_path / "demo.png")
+    assert code == 0
+    assert "distinct solutions found and verified" in out
+    assert (tmp_path / "demo.png").stat().st_size > 10_000

@@ -1,0 +1,234 @@
+"""The solver: answers that agree with themselves, verified only when they are right, and errors that say what to do."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gram
+from gram import solver as solver_module
+from gram.config import Recipe
+from gram.errors import GramError
+from gram.inference.rollout import SampleOptions, Trajectories
+from gram.nn.reasoner import Reasoner
+from gram.report import answers_as_json, side_by_side
+from gram.solver import Solver, find_model, shipped_models
+from gram.tasks.base import Tokens
+from gram.tasks.nqueens import NQueens
+from gram.training.checkpoint import save_model
+
+EMPTY_BOARD = "...../...../...../...../....."
+ONE_QUEEN = "Q..../...../...../...../....."
+
+
+@pytest.fixture(scope="module")
+def recipe(queens_recipe: Callable[..., Recipe]) -> Recipe:
+    return queens_recipe()
+
+
+@pytest.fixture(scope="module")
+def solver(queens: NQueens, recipe: Recipe) -> Solver:
+    return Solver(Reasoner(recipe.model, vocab_size=3, length=25).eval(), queens, recipe)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, outputs: Tokens, values: np.ndarray) -> None:
+    """Let the model answer with these outputs [width, length]."""
+    steps = np.full(len(outputs), 2)
+    found = Trajectories(outputs[None], values[None].astype(np.float32), values[None].astype(np.float32), steps[None])
+    monkeypatch.setattr(solver_module, "sample", lambda *_: found)
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+BOARDS = st.lists(
+    st.tuples(st.integers(0, 9), st.sampled_from([-1, -1, 0, 7, 24]), st.sampled_from([0.2, 0.8])),
+    min_size=1,
+    max_size=8,
+)
+"""Trajectories: which solution of the empty board, which cell of it is damaged (-1: none), and its value."""
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    boards=BOARDS, rule=st.sampled_from(["first", "vote", "value"]), puzzle=st.sampled_from([EMPTY_BOARD, ONE_QUEEN])
+)
+def test_a_result_agrees_with_itself_and_verifies_only_solutions(
+    solver: Solver, boards: list[tuple[int, int, float]], rule: str, puzzle: str
+) -> None:
+    task = solver.task
+    every = task.solutions(task.parse(EMPTY_BOARD))
+    outputs = np.stack([every[number] for number, _, _ in boards])
+    for row, (_, cell, _) in zip(outputs, boards, strict=True):
+        if cell >= 0:
+            row[cell] = 3 - row[cell]  # a queen goes, or one too many comes
+    values = np.array([value for _, _, value in boards])
+    with pytest.MonkeyPatch.context() as patch:
+        pretend(patch, outputs, values)
+        result = solver.solve(puzzle, rule=rule)
+
+    allowed = {board.tobytes() for board in task.solutions(task.parse(puzzle))}
+    valid = [row.tobytes() in allowed for row in outputs]
+    assert result.valid.tolist() == valid
+    assert result.verified == any(valid)
+    assert (result.best.tobytes() in allowed) == result.verified
+    assert {row.tobytes() for row in result.distinct} == {row.tobytes() for row in outputs} & allowed
+    assert len({row.tobytes() for row in result.distinct}) == len(result.distinct)
+    assert int(result.counts.sum()) == sum(valid)
+    assert result.counts.tolist() == sorted(result.counts.tolist(), reverse=True)
+    for row, count in zip(result.distinct, result.counts, strict=True):
+        assert count == sum(output.tobytes() == row.tobytes() for output in outputs)
+    pool = [i for i, good in enumerate(valid) if good] or list(range(len(outputs)))
+    if rule == "first":
+        assert np.array_equal(result.best, outputs[pool[0]])
+    if rule == "vote" and result.verified:
+        best = [
+            int(count) for row, count in zip(result.distinct, result.counts, strict=True) if (row == result.best).all()
+        ]
+        assert best == [int(result.counts[0])]
+    if rule == "value":
+        assert np.array_equal(result.best, outputs[max(pool, key=lambda i: (values[i], -i))])
+    assert result.chosen_by.startswith(rule)
+    assert f"{len(pool)} {'verified' if result.verified else 'unverified'}" in result.chosen_by
+    assert ("NOT a solution" in str(result)) != result.verified
+
+    as_json = answers_as_json(result)
+    assert as_json["verified"] == result.verified
+    assert as_json["solutions"] == result.distinct.tolist()
+    assert as_json["valid_trajectories"] == sum(valid)
+
+
+def test_a_random_model_gives_a_complete_result(solver: Solver) -> None:
+    result = solver.solve(ONE_QUEEN, width=4, depth=3, seed=2, keep_steps=True)
+    assert result.options == SampleOptions(width=4, depth=3, seed=2, keep_steps=True)
+    assert result.trajectories.outputs.shape == (1, 4, 25)
+    assert result.trajectories.step_outputs.shape == (1, 4, 3, 25)
+    assert result.best.shape == result.given.shape == (25,)
+    assert any(np.array_equal(result.best, output) for output in result.trajectories.outputs[0])
+    again = solver.solve(result.given, width=4, depth=3, seed=2)
+    assert np.array_equal(again.best, result.best)
+
+
+def test_options_come_from_the_recipe_unless_given(solver: Solver, recipe: Recipe) -> None:
+    assert solver.solve(ONE_QUEEN).options == SampleOptions(width=recipe.eval.width, depth=recipe.eval.depth)
+    assert solver.with_options(width=7).width == 7
+    assert solver.with_options(width=7).depth == recipe.eval.depth
+    assert solver.options.width == recipe.eval.width  # unchanged
+
+
+def test_tokens_and_text_are_the_same_puzzle(solver: Solver) -> None:
+    tokens = solver.task.parse(ONE_QUEEN)
+    results = [solver.solve(puzzle) for puzzle in (ONE_QUEEN, tokens, tokens.tolist())]
+    for result in results[1:]:
+        assert np.array_equal(result.trajectories.outputs, results[0].trajectories.outputs)
+
+
+def test_boards_side_by_side() -> None:
+    assert side_by_side([("a", "1 2\n3 4"), ("title", "5")], gap=2) == "a    title\n1 2  5\n3 4"
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_option_is_named_and_the_known_ones_listed(solver: Solver) -> None:
+    with pytest.raises(GramError, match=r"'widht'.*width.*depth.*temperature"):
+        solver.solve(ONE_QUEEN, widht=3)
+    with pytest.raises(GramError, match="width must be at least 1"):
+        solver.solve(ONE_QUEEN, width=0)
+
+
+@pytest.mark.parametrize("puzzle", [np.ones(24, dtype=np.int64), np.ones((5, 5), dtype=np.int64), []])
+def test_tokens_of_the_wrong_shape(solver: Solver, puzzle: Tokens) -> None:
+    with pytest.raises(GramError, match="25 tokens"):
+        solver.solve(puzzle)
+
+
+@pytest.mark.parametrize("token", [-1, 3])
+def test_tokens_outside_the_vocabulary(solver: Solver, token: int) -> None:
+    with pytest.raises(GramError, match=r"0\.\.2"):
+        solver.solve([token] + [1] * 24)
+
+
+@pytest.mark.xfail(strict=True, raises=(ValueError, pytest.fail.Exception), reason="np.asarray(dtype=int64) truncates")
+@pytest.mark.parametrize("puzzle", [[1.7] * 25, [[1], [1, 2]]], ids=["fractions", "ragged"])
+def test_tokens_that_are_not_integers(solver: Solver, puzzle: list[object]) -> None:
+    with pytest.raises(GramError):
+        solver.solve(puzzle)
+
+
+@pytest.mark.xfail(strict=True, raises=pytest.fail.Exception, reason="select takes every unknown rule for 'vote'")
+def test_an_unknown_rule(solver: Solver) -> None:
+    with pytest.raises(GramError, match="median"):
+        solver.solve(ONE_QUEEN, rule="median")
+
+
+def test_text_that_is_no_board(solver: Solver) -> None:
+    for text in ("", "Q", "QQ.../...../...../...../.....", "Q..x./...../...../...../....."):
+        with pytest.raises(GramError):
+            solver.solve(text)
+
+
+# --- finding models ---------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_folder_gives_the_same_answers(solver: Solver, recipe: Recipe, tmp_path: Path) -> None:
+    save_model(tmp_path / "model", solver.model, recipe)
+    for name in (tmp_path / "model", str(tmp_path / "model")):
+        loaded = gram.load(name)
+        assert loaded.task.name == "nqueens-5"
+        assert loaded.options == solver.options
+        ours, theirs = solver.solve(ONE_QUEEN), loaded.solve(ONE_QUEEN)
+        assert np.array_equal(ours.trajectories.outputs, theirs.trajectories.outputs)
+        assert np.array_equal(ours.trajectories.values, theirs.trajectories.values)
+
+
+def test_a_model_of_another_shape_than_its_task(recipe: Recipe, tmp_path: Path) -> None:
+    save_model(tmp_path / "model", Reasoner(recipe.model, vocab_size=3, length=16), recipe)
+    with pytest.raises(GramError, match="another shape"):
+        Solver.from_pretrained(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["nqueens-99", "./nothing/here", "/nothing/here", "a/b/c", "runs/"])
+def test_an_unknown_name_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver_module, "_download", lambda _: pytest.fail("asked the hub"))
+    with pytest.raises(GramError, match="There is no model"):
+        find_model(name)
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(GramError, match=r"config\.json is missing"):
+        Solver.from_pretrained(tmp_path)
+
+
+def test_a_hub_id_is_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import huggingface_hub
+
+    asked = []
+
+    def snapshot(repo_id: str, **_: object) -> str:
+        asked.append(repo_id)
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    assert find_model("someone/their-model") == tmp_path
+    assert asked == ["someone/their-model"]
+
+
+def test_a_hub_that_does_not_answer_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    def snapshot(repo_id: str, **_: object) -> str:
+        raise LocalEntryNotFoundError("offline")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    with pytest.raises(GramError, match="'someone/their-model' is no folder here"):
+        find_model("someone/their-model")
+
+
+def test_shipped_models_are_found_by_name() -> None:
+    for name, folder in shipped_models().items():
+        assert find_model(name) == folder
