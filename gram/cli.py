@@ -30,6 +30,7 @@ Width = Annotated[int | None, typer.Option(help="Trajectories per puzzle. Defaul
 Depth = Annotated[int | None, typer.Option(help="Supervision steps. Default: the model's recipe.")]
 Temperature = Annotated[float | None, typer.Option(help="Noise temperature; 0 follows the mean. Default: the recipe.")]
 Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Halt = Annotated[bool | None, typer.Option("--halt/--no-halt", help="Stop a trajectory when its halt head says so.")]
 Split = Literal["train", "validation", "test"]
 
@@ -64,6 +65,7 @@ def evaluate_model(
     temperature: Temperature = None,
     seed: Seed = 0,
     halt: Halt = None,
+    device: Device = "auto",
     split: Annotated[Split, typer.Option(help="Which inputs.")] = "test",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs of the split.")] = None,
     decode: Annotated[Literal["argmax", "sample"], typer.Option(help="Ablation: sample the output tokens.")] = "argmax",
@@ -75,9 +77,8 @@ def evaluate_model(
         raise GramError(f"The folder of {json_file} does not exist.")
     from gram.evaluation.evaluate import evaluate
     from gram.inference.rollout import is_deterministic
-    from gram.solver import load
 
-    solver = load(model)
+    solver = _load(model, device)
     options = _options(
         solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, decode=decode, initial=initial
     )
@@ -101,6 +102,7 @@ def tune(
     width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = 20,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs.")] = None,
     seed: Seed = 0,
+    device: Device = "auto",
 ) -> None:
     """Choose depth and temperature on the VALIDATION split, and write them into the model's folder.
 
@@ -146,15 +148,14 @@ def solve(
     temperature: Temperature = None,
     seed: Seed = 0,
     halt: Halt = None,
+    device: Device = "auto",
     figure: Annotated[Path | None, typer.Option(help="Draw the boards over the steps into this file.")] = None,
     show: Annotated[int, typer.Option(min=0, help="How many distinct solutions to print.")] = 4,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the answers as JSON.")] = None,
 ) -> None:
     """Solve one puzzle: sample trajectories, verify their answers, print the distinct solutions."""
     text = sys.stdin.read() if puzzle == "-" else puzzle
-    from gram.solver import load
-
-    solver = load(model)
+    solver = _load(model, device)
     given = solver.task.parse(text)
     options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt)
     result = solver.solve(given, **{**vars(options), "keep_steps": figure is not None})
@@ -211,7 +212,9 @@ def import_model(
     kind: Annotated[Literal["trm", "hrm"], typer.Option("--as", help="Which published model it is.")],
     out: Annotated[Path, typer.Option(help="Folder to write; must not exist.")],
     task: Annotated[str, typer.Option(help="The task it was trained on.")] = "none",
-    overrides: Annotated[list[str] | None, typer.Argument(help="What the file does not say, such as heads=8.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="What the file does not say, such as num_heads=8.")
+    ] = None,
 ) -> None:
     """Turn a published HRM or TRM checkpoint into a gram model folder."""
     from gram.published import import_checkpoint
@@ -220,7 +223,7 @@ def import_model(
     for override in overrides or []:
         key, equals, value = override.partition("=")
         if not equals:
-            raise GramError(f"'{override}' is not of the form key=value, such as heads=8.")
+            raise GramError(f"'{override}' is not of the form key=value, such as num_heads=8.")
         settings[key] = int(value) if value.lstrip("-").isdigit() else value
     console.print(f"Imported into {import_checkpoint(checkpoint, kind, out, task=task, overrides=settings)}")
 
@@ -234,6 +237,15 @@ def demo(
     from gram.demo import run_demo
 
     run_demo(console, figure, seed)
+
+
+def _load(model: str | Path, device: str) -> "Solver":
+    """Load a model, and let the allocator keep its memory: this process does nothing else."""
+    from gram.machine import keep_freed_memory
+    from gram.solver import load
+
+    keep_freed_memory()
+    return load(model, device=device)
 
 
 def _options(solver: "Solver", **given: Any) -> "SampleOptions":

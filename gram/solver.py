@@ -12,6 +12,7 @@ from gram.config import Recipe
 from gram.errors import GramError
 from gram.inference.rollout import SampleOptions, Trajectories, sample
 from gram.inference.select import Rule, distinct, select
+from gram.machine import choose_device
 from gram.tasks import make_task
 from gram.tasks.base import Task, Tokens
 from gram.training.checkpoint import CONFIG_FILE, load_model
@@ -64,14 +65,15 @@ class Solver:
         )
 
     @classmethod
-    def from_pretrained(cls, name: str | Path) -> "Solver":
+    def from_pretrained(cls, name: str | Path, *, device: str = "auto") -> "Solver":
         """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`)."""
+        target = choose_device(device)
         folder = find_model(name)
         model, recipe, _ = load_model(folder)
         task = make_task(recipe.task.name, **recipe.task.options)
         if (task.vocab_size, task.length) != (model.vocab_size, model.length):
             raise GramError(f"{folder} holds a model of another shape than its task {task.name}: it cannot be used.")
-        return cls(model, task, recipe)
+        return cls(model.to(target), task, recipe)
 
     def push_to_hub(self, repo_id: str, folder: str | Path, **options: Any) -> None:
         """Upload a model folder to the Hugging Face hub, from where `from_pretrained(repo_id)` loads it."""
@@ -116,9 +118,9 @@ class Solver:
         return tokens
 
 
-def load(name: str | Path) -> Solver:
+def load(name: str | Path, *, device: str = "auto") -> Solver:
     """Load a shipped model (`nqueens-8`), a folder written by `gram train`, or a Hugging Face hub id."""
-    return Solver.from_pretrained(name)
+    return Solver.from_pretrained(name, device=device)
 
 
 def shipped_models() -> dict[str, Path]:

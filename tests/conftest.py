@@ -56,7 +56,7 @@ def tiny_model(tiny_config: Callable[..., ModelConfig]) -> ModelBuilder:
 
 @pytest.fixture(scope="session")
 def tiny_slots() -> SlotsBuilder:
-    """tiny_slots(model, 4): random examples, a quarter of the labels missing, every slot at z_0."""
+    """tiny_slots(model, 4): random examples, a quarter of the labels missing, every slot at z_0 with old memory."""
 
     def build(model: Reasoner, count: int, *, seed: int = 0, steps: int = 0) -> Slots:
         generator = torch.Generator().manual_seed(seed)
@@ -67,7 +67,8 @@ def tiny_slots() -> SlotsBuilder:
         state = model.initial_state(count)
         made = torch.full((count,), steps)
         zeros = torch.zeros(count, dtype=torch.long)
-        return Slots(torch.arange(count), inputs, targets, state, made, zeros, torch.zeros_like(state.h))
+        memory = torch.randn(state.h.shape, generator=generator)
+        return Slots(torch.arange(count), inputs, targets, state, made, zeros, memory)
 
     return build
 

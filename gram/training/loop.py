@@ -41,7 +41,8 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     if config.threads:
         torch.set_num_threads(config.threads)
     out.mkdir(parents=True)
-    fabric = Fabric(accelerator=device.split(":")[0], devices=1, precision=config.precision)
+    accelerator, _, number = device.partition(":")
+    fabric = Fabric(accelerator=accelerator, devices=[int(number)] if number else 1, precision=config.precision)
     fabric.seed_everything(config.seed, verbose=False)
     model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
     objective = Objective(model, recipe.objective, checker=checker_of(task), halt_in_training=config.halt_in_training)

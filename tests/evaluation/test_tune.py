@@ -1,9 +1,17 @@
-"""The rule that picks depth and temperature."""
+"""The rule that picks depth and temperature, and the figures it is given."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gram.evaluation.tune import choose_setting
+from gram.config import Recipe
+from gram.evaluation.evaluate import evaluate
+from gram.evaluation.tune import choose_setting, try_settings
+from gram.nn.reasoner import Reasoner
+from gram.solver import Solver
+from gram.tasks.nqueens import NQueens
 
 SHARES = st.sampled_from([0.0, 0.5, 0.9, 0.95, 1.0])
 
@@ -19,3 +27,18 @@ def test_the_best_coverage_among_the_accurate_or_else_the_most_accurate(tried: l
         assert chosen["coverage"] == max(accurate)
     else:
         assert chosen["accuracy_all_samples"] == max(accuracy for accuracy, _ in tried)
+
+
+def test_every_setting_has_the_figures_of_its_own_evaluation(
+    queens: NQueens, queens_model: Callable[..., Reasoner], queens_recipe: Callable[..., Recipe]
+) -> None:
+    solver = Solver(queens_model().eval(), queens, queens_recipe())
+    counted: list[int] = []
+    tried = try_settings(solver, [1, 3], [0.5, 1.0], width=4, seed=2, limit=5, progress=counted.append)
+    assert sum(counted) == 2 * 4 * 5
+    assert sorted((item["depth"], item["temperature"]) for item in tried) == [(1, 0.5), (1, 1.0), (3, 0.5), (3, 1.0)]
+    for item in tried:
+        options = solver.with_options(depth=item["depth"], temperature=item["temperature"], width=4, seed=2)
+        expected = evaluate(solver.model, queens, "validation", options, limit=5)
+        for name in ("accuracy", "accuracy_all_samples", "coverage", "mean_steps", "headline_rows"):
+            assert item[name] == pytest.approx(expected[name]), name

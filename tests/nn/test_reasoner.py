@@ -197,17 +197,6 @@ def test_the_spans_differ(tiny_model: ModelBuilder) -> None:
     assert not torch.allclose(found[1], found[2])
 
 
-@pytest.mark.xfail(strict=True, reason="Reasoner.propose ignores gradient='call' for a flat state")
-def test_call_span_of_a_flat_state_is_its_last_call(tiny_model: ModelBuilder) -> None:
-    model = tiny_model(state="flat", gradient="call", guidance="none", low_steps=3, transitions=2).double()
-    e_x, state = model.encoder(example(model)[0]), random_state(model)
-    ours = model.step(state, e_x, lambda t: None).state.h
-    u = state.h
-    for _ in range(6):
-        u = model.low(u.detach() + e_x, model.rope)
-    assert_close(gradients(model, ours[..., 0].sum()), gradients(model, u[..., 0].sum()))
-
-
 def test_earlier_transitions_train_the_guidance_heads_alone(tiny_model: ModelBuilder) -> None:
     model = tiny_model(transitions=3)
     inputs, targets = example(model)

@@ -294,7 +294,7 @@ def test_number_of_prior_slots(tiny_model: ModelBuilder) -> None:
 
 
 @pytest.mark.xfail(strict=True, reason="Objective.prior_rows rounds up to all slots (NaN loss) or down to none")
-@pytest.mark.parametrize(("share", "slots"), [(0.125, 4), (0.9, 4), (0.6, 2)])
+@pytest.mark.parametrize(("share", "slots"), [(0.125, 4), (0.9, 4), (0.75, 2)])
 def test_a_prior_share_leaves_slots_of_both_kinds(tiny_model: ModelBuilder, share: float, slots: int) -> None:
     assert 1 <= objective_of(tiny_model(), prior_share=share).prior_rows(slots) < slots
 
@@ -319,7 +319,7 @@ def test_the_heads_learn_from_the_prior_slots_when_there_are_any(
     model = tiny_model()
     objective = objective_of(model, prior_share=0.5)
     slots, other = tiny_slots(model, 6, steps=2), tiny_slots(model, 6, seed=9, steps=2)
-    for name in ("inputs", "targets"):  # same prior slots, other posterior slots
+    for name in ("inputs", "targets", "memory"):  # same prior slots, other posterior slots
         getattr(other, name)[:3] = getattr(slots, name)[:3]
     first, second = (gradients(model, update_of(objective, s).loss) for s in (slots, other))
     for name in first:
@@ -424,6 +424,7 @@ def test_slots_finish_at_the_last_step_or_when_they_halt(tiny_model: ModelBuilde
     plain = update_of(objective_of(model), slots)
     assert torch.equal(plain.finished, slots.steps == 2)
     with torch.no_grad():
+        model.decoder.halt.bias[0] -= model.decoder.readout(plain.state.h).q_halt.median()  # half of them halt
         wants = model.wants_to_halt(model.decoder.readout(plain.state.h))
     assert 0 < int(wants.sum()) < count
     halting = update_of(objective_of(model, halt_in_training=True), slots)
@@ -444,7 +445,6 @@ def test_value_head_is_charged_when_a_trajectory_ends(
     model = tiny_model(guidance="none")
     slots = tiny_slots(model, 6)
     slots.steps = torch.tensor([0, 2, 1, 2, 2, 0])
-    slots.memory = torch.randn(slots.memory.shape, generator=torch.Generator().manual_seed(1))
 
     def checker(inputs: Tensor, outputs: Tensor) -> Tensor:
         return inputs[:, 0] % 2 == 0
@@ -482,7 +482,6 @@ def test_memory_is_uniform_over_the_steps_of_a_trajectory(tiny_model: ModelBuild
     steps, count = 4, 2000
     model = tiny_model(guidance="none", supervision_steps=steps, transitions=1, low_steps=1, length=2)
     slots = tiny_slots(model, count)
-    slots.memory = torch.randn(slots.memory.shape)  # what the trajectory before left; its first step must replace it
     objective = objective_of(model)
     generator = torch.Generator().manual_seed(0)
     visited = []
