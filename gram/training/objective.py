@@ -110,47 +110,57 @@ class Objective(nn.Module):
         self.steps_per_example = model.config.supervision_steps if deep else 1
         self.transitions = model.config.transitions * (1 if deep else model.config.supervision_steps)
 
-    def prior_rows(self, slots: int) -> int:
-        """How many slots (the first ones) roll out from the prior."""
-        return round(self.config.prior_share * slots) if self.model.guidance is not None else 0
+    def split_rows(self, slots: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Which slots train the heads, which wander, and which learn in this step: three index tensors.
+
+        The first `prior_share` of the slots always roll out from the prior; the halt and value heads learn from them.
+        Of the others a fresh random `wander_share` makes this step from the prior, without a loss: the posterior then
+        starts from states as inference will meet them, wrong ones too, and the core learns to mend them.
+        """
+        device = generator.device
+        if self.model.guidance is None:
+            nobody = torch.arange(0, device=device)
+            return nobody, nobody, torch.arange(slots, device=device)
+        heads = round(self.config.prior_share * slots)
+        order = heads + torch.randperm(slots - heads, generator=generator, device=device)
+        wandering = round(self.config.wander_share * (slots - heads))
+        return torch.arange(heads, device=device), order[:wandering], order[wandering:]
 
     def forward(self, slots: Slots, beta: float, generator: torch.Generator) -> Update:
         """One supervision step for every slot: its loss, and the states to carry on from."""
-        prior_rows = self.prior_rows(len(slots.index))
+        heads, wandering, learn = self.split_rows(len(slots.index), generator)
         e_x = self.model.encoder(slots.inputs, slots.puzzle_ids)
-        learn, prior = slice(prior_rows, None), slice(0, prior_rows)
         targets = slots.targets[learn]
         output = self._step(slots, learn, e_x, generator, targets)
         logits = self.model.decoder.logits(output.state.h)
         reconstruction = reconstruction_loss(logits, targets, self.config.cross_entropy).mean()
         loss = reconstruction
         outputs = logits.detach().argmax(dim=-1)
-        metrics = {
-            "reconstruction": reconstruction,
-            "posterior_accuracy": exactly_right(outputs, targets).float().mean(),
-        }
-        state = output.state.detach()
+        accuracy = exactly_right(outputs, targets).float().mean()
+        metrics = {"reconstruction": reconstruction, "posterior_accuracy": accuracy}
         if output.posteriors:
             kls = self.kl_per_transition(output, targets)
             loss = loss + beta * (sum(kls) if self.config.kl_scope == "all" else kls[-1])
             metrics |= {f"kl_{t + 1}": kl for t, kl in enumerate(kls)}
             metrics["sigma_prior"] = output.priors[-1].log_sigma.detach().exp().mean()
             metrics["sigma_posterior"] = output.posteriors[-1].log_sigma.detach().exp().mean()
-        h = output.state.h
-        if prior_rows:
+        state, h = slots.state.replace_rows(learn, output.state.detach()), output.state.h
+        rolled = torch.cat((heads, wandering))
+        if len(rolled):
             with torch.no_grad():
-                rollout = self._step(slots, prior, e_x, generator, None)
-                state = State.cat([rollout.state, state])
-                h = rollout.state.h
-                outputs = self.model.decoder.logits(h).argmax(dim=-1)
+                rollout = self._step(slots, rolled, e_x, generator, None)
+                state = state.replace_rows(rolled, rollout.state)
+        if len(heads):
+            h = rollout.state.h[: len(heads)]
+            outputs = self.model.decoder.logits(h).argmax(dim=-1).detach()
         head_loss, finished, head_metrics = self._head_losses(
-            slots, prior if prior_rows else learn, h, outputs, state, generator
+            slots, heads if len(heads) else learn, h, outputs, state, generator
         )
         metrics |= head_metrics
         return Update(loss + head_loss, state, finished, {**metrics, "loss": loss + head_loss})
 
     def _step(
-        self, slots: Slots, rows: slice, e_x: Tensor, generator: torch.Generator, targets: Tensor | None
+        self, slots: Slots, rows: Tensor, e_x: Tensor, generator: torch.Generator, targets: Tensor | None
     ) -> StepOutput:
         """Posterior-guided if targets are given, else prior-guided."""
         guided = self.model.guidance is not None and targets is not None
@@ -172,7 +182,7 @@ class Objective(nn.Module):
         return [(balanced_kl(q, p, self.config.kl_balance).sum(dim=-1) / count).mean() for q, p in pairs]
 
     def _head_losses(
-        self, slots: Slots, rows: slice, h: Tensor, outputs: Tensor, state: State, generator: torch.Generator
+        self, slots: Slots, rows: Tensor, h: Tensor, outputs: Tensor, state: State, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Halt and value losses on the rows that train these heads, and which slots are finished."""
         c, model = self.config, self.model
@@ -180,7 +190,7 @@ class Objective(nn.Module):
         targets = slots.targets[rows]
         readout = model.decoder.readout(h if c.heads_reach_core else h.detach())
         finished = steps >= self.steps_per_example
-        if self.halt_in_training and rows == slice(0, None):
+        if self.halt_in_training and len(rows) == len(slots.index):
             finished = finished | (model.wants_to_halt(readout) & (steps >= slots.min_steps))
         right = exactly_right(outputs, targets) if self.checker is None else self.checker(slots.inputs[rows], outputs)
         halt = halt_loss(readout, right, self._continue_target(slots, rows, state, steps, generator)).mean()
@@ -201,7 +211,7 @@ class Objective(nn.Module):
 
     @torch.no_grad()
     def _continue_target(
-        self, slots: Slots, rows: slice, state: State, steps: Tensor, generator: torch.Generator
+        self, slots: Slots, rows: Tensor, state: State, steps: Tensor, generator: torch.Generator
     ) -> Tensor | None:
         """Q-learning's target for "continue": the better of the two values one step later."""
         if self.model.config.halting != "q_learning":
