@@ -76,14 +76,13 @@ def evaluate_model(
     if json_file is not None and not json_file.parent.is_dir():
         raise GramError(f"The folder of {json_file} does not exist.")
     from gram.evaluation.evaluate import evaluate
-    from gram.inference.rollout import is_deterministic
 
     solver = _load(model, device)
     options = _options(
         solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, decode=decode, initial=initial
     )
     examples = solver.task.split(split)
-    total = len(examples.distinct(limit)[0]) * (1 if is_deterministic(solver.model, options) else options.width)
+    total = len(examples.distinct(limit)[0]) * options.width
     with bar(console, "sampling", total) as advance:
         result = evaluate(solver.model, solver.task, split, options, limit=limit, progress=advance, examples=examples)
     result["model"] = model

@@ -89,9 +89,7 @@ class Solver:
         Options are those of `SampleOptions` (width, depth, temperature, seed, halt, keep_steps ...); what is not given
         comes from the model's recipe. Verified answers go before unverified ones; `rule` decides among equals.
         """
-        given = (
-            self.task.parse(puzzle) if isinstance(puzzle, str) else self._checked(np.asarray(puzzle, dtype=np.int64))
-        )
+        given = self.task.parse(puzzle) if isinstance(puzzle, str) else self._checked(puzzle)
         chosen = self.with_options(**options)
         trajectories = sample(self.model, given[None], chosen)
         outputs = self.task.canonical(trajectories.outputs[0])
@@ -110,12 +108,18 @@ class Solver:
             raise GramError(f"There is no sampling option '{unknown[0]}'; there is {known}.")
         return replace(self.options, **options)
 
-    def _checked(self, tokens: Tokens) -> Tokens:
+    def _checked(self, puzzle: Sequence[int] | Tokens) -> Tokens:
+        try:
+            tokens = np.asarray(puzzle)
+        except ValueError as error:  # a ragged list
+            raise GramError(f"{self.task.name} takes {self.task.length} whole numbers in one row.") from error
+        if not np.issubdtype(tokens.dtype, np.integer):
+            raise GramError(f"Tokens of {self.task.name} are whole numbers, not {tokens.dtype}.")
         if tokens.shape != (self.task.length,):
             raise GramError(f"{self.task.name} takes {self.task.length} tokens, not an array of shape {tokens.shape}.")
         if tokens.min() < 0 or tokens.max() >= self.task.vocab_size:
             raise GramError(f"Tokens of {self.task.name} lie in 0..{self.task.vocab_size - 1}.")
-        return tokens
+        return tokens.astype(np.int64)
 
 
 def load(name: str | Path, *, device: str = "auto") -> Solver:

@@ -47,8 +47,11 @@ class SampleOptions:
         for name in ("width", "depth"):
             if getattr(self, name) < 1:
                 raise GramError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        if self.temperature < 0:
-            raise GramError(f"temperature must not be negative, but is {self.temperature}.")
+        if not 0 <= self.temperature < float("inf"):
+            raise GramError(f"temperature must be a number from 0 up, not {self.temperature}.")
+        for name, choices in (("decode", ("argmax", "sample")), ("initial", ("fixed", "random"))):
+            if getattr(self, name) not in choices:
+                raise GramError(f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'.")
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ def sample(
     """
     puzzles, width = len(inputs), options.width
     if width > 1 and is_deterministic(model, options):
-        return _repeat(sample(model, inputs, replace(options, width=1), chunk=chunk, progress=progress), width)
+        every = None if progress is None else lambda count: progress(count * width)
+        return _repeat(sample(model, inputs, replace(options, width=1), chunk=chunk, progress=every), width)
     rows = puzzles * width
     keys = [_digest(row) for row in inputs]
     outputs = np.zeros((rows, model.length), dtype=np.int64)

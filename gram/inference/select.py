@@ -1,10 +1,11 @@
 """Choose one answer among many trajectories. Every choice says how it was made."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gram.errors import GramError
 from gram.tasks.base import Tokens
 
 Rule = Literal["first", "vote", "value"]
@@ -20,6 +21,8 @@ def select(outputs: Tokens, values: NDArray[np.float32], rule: Rule) -> int:
         return 0
     if rule == "value":
         return int(values.argmax())
+    if rule != "vote":
+        raise GramError(f"There is no rule '{rule}' to choose an answer; there is {', '.join(get_args(Rule))}.")
     _, member, counts = np.unique(outputs, axis=0, return_inverse=True, return_counts=True)
     # np.lexsort sorts by its last key first; the earliest sample wins what is still tied.
     order = np.lexsort((np.arange(len(outputs)), -values, -counts[member.reshape(-1)]))

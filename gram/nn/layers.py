@@ -6,6 +6,7 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
@@ -22,6 +23,7 @@ class _RmsNorm(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         y, scale = ctx.saved_tensors
         along = torch.linalg.vecdot(grads[0], y).unsqueeze(-1) / -y.shape[-1]
@@ -40,6 +42,7 @@ class _Gate(torch.autograd.Function):
         return F.silu(gate).mul_(up)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (gate_up,) = ctx.saved_tensors
         gate, up = gate_up.chunk(2, dim=ctx.axis)

@@ -46,6 +46,9 @@ def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
         raise GramError(f"{config_path} is damaged or not a gram model: {error}.") from error
     if not isinstance(config, dict) or not {"format", "recipe", "vocab_size", "length"} <= config.keys():
         raise GramError(f"{config_path} was not written by gram: use `gram import` for published checkpoints.")
+    for key in ("format", "vocab_size", "length"):
+        if not isinstance(config[key], int) or config[key] < 1:
+            raise GramError(f"{config_path}: '{key}' must be a positive whole number, not {config[key]!r}.")
     if config["format"] > FORMAT:
         raise GramError(f"{folder} has format {config['format']}, newer than this gram reads ({FORMAT}): upgrade gram.")
     recipe = parse_recipe(config["recipe"], source=str(config_path))
@@ -57,8 +60,9 @@ def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
 def change_eval_settings(folder: Path, **settings: Any) -> None:
     """Rewrite the `eval` section of a model's config.json."""
     _, recipe, config = load_model(folder)
-    changed = recipe.model_copy(update={"eval": recipe.eval.model_copy(update=settings)})
-    config["recipe"] = changed.model_dump(mode="json")
+    content = recipe.model_dump(mode="json")
+    content["eval"] |= settings
+    config["recipe"] = parse_recipe(content, source=f"eval settings {settings}").model_dump(mode="json")
     _write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
 
 

@@ -110,6 +110,12 @@ class Objective(nn.Module):
         self.steps_per_example = model.config.supervision_steps if deep else 1
         self.transitions = model.config.transitions * (1 if deep else model.config.supervision_steps)
 
+    def prior_rows(self, slots: int) -> int:
+        """How many slots (the first ones) roll out from the prior: at least one, and never all."""
+        if self.model.guidance is None or self.config.prior_share == 0 or slots == 1:
+            return 0
+        return min(max(1, round(self.config.prior_share * slots)), slots - 1)
+
     def split_rows(self, slots: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Which slots train the heads, which wander, and which learn in this step: three index tensors.
 
@@ -118,13 +124,13 @@ class Objective(nn.Module):
         starts from states as inference will meet them, wrong ones too, and the core learns to mend them.
         """
         device = generator.device
-        if self.model.guidance is None:
-            nobody = torch.arange(0, device=device)
-            return nobody, nobody, torch.arange(slots, device=device)
-        heads = round(self.config.prior_share * slots)
-        order = heads + torch.randperm(slots - heads, generator=generator, device=device)
-        wandering = round(self.config.wander_share * (slots - heads))
-        return torch.arange(heads, device=device), order[:wandering], order[wandering:]
+        everyone, heads = torch.arange(slots, device=device), self.prior_rows(slots)
+        others = everyone[heads:]
+        wandering = 0
+        if self.model.guidance is not None and self.config.wander_share > 0:
+            others = others[torch.randperm(len(others), generator=generator, device=device)]
+            wandering = min(round(self.config.wander_share * len(others)), len(others) - 1)
+        return everyone[:heads], others[:wandering], others[wandering:]
 
     def forward(self, slots: Slots, beta: float, generator: torch.Generator) -> Update:
         """One supervision step for every slot: its loss, and the states to carry on from."""

@@ -58,7 +58,8 @@ class SlotFeeder:
         state = model.initial_state(self.count)
         empty = torch.zeros(self.count, model.length, dtype=torch.long, device=device)
         zeros = torch.zeros(self.count, dtype=torch.long, device=device)
-        memory = torch.zeros_like(state.h)
+        # z_0 until a first state is drawn: a slot that starts at an age may not draw one before its trajectory ends.
+        memory = state.h.clone()
         slots = Slots(zeros, empty, empty.clone(), state, zeros.clone(), zeros.clone(), memory)
         self.refill(slots, torch.ones(self.count, dtype=torch.bool, device=device), model)
         ages = self.generator.integers(0, self.max_steps, self.count)

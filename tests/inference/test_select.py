@@ -59,7 +59,6 @@ def test_nothing_to_choose_from() -> None:
     assert counts.tolist() == []
 
 
-@pytest.mark.xfail(strict=True, reason="select takes every unknown rule for 'vote'")
 def test_an_unknown_rule_is_an_error() -> None:
     with pytest.raises(Exception, match="median"):
         select(np.zeros((2, 2), dtype=np.int64), np.zeros(2, dtype=np.float32), "median")

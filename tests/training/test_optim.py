@@ -44,7 +44,8 @@ def descend(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], grads:
     start=st.floats(-10, 10),
     grads=st.lists(st.floats(-1e3, 1e3, allow_subnormal=False), min_size=1, max_size=12),
     lr=st.floats(1e-5, 0.1),
-    betas=st.tuples(st.floats(0, 0.99), st.floats(0, 0.999)),
+    # Not near 0: there a moment that rounds to zero decides between atan2(0, 0) = 0 and a quarter turn.
+    betas=st.tuples(st.floats(0.1, 0.99), st.floats(0.1, 0.999)),
     weight_decay=st.floats(0, 1),
 )
 @settings(max_examples=100, deadline=None)

@@ -126,7 +126,6 @@ def test_ages_at_the_start_are_spread_over_all_steps(tiny_model: ModelBuilder) -
     assert counts.min() > 30
 
 
-@pytest.mark.xfail(strict=True, reason="SlotFeeder.start leaves memory at zeros for slots of age > 0")
 def test_memory_of_an_aged_slot_is_never_a_state_that_cannot_occur(tiny_model: ModelBuilder, queens: NQueens) -> None:
     model = tiny_model(vocab_size=queens.vocab_size, length=queens.length, guidance="none")
     feeder = SlotFeeder(queens, queens.split("train"), slots=32, steps=3, explore=0, seed=0)
