@@ -113,10 +113,10 @@ class Solver:
             tokens = np.asarray(puzzle)
         except ValueError as error:  # a ragged list
             raise GramError(f"{self.task.name} takes {self.task.length} whole numbers in one row.") from error
-        if not np.issubdtype(tokens.dtype, np.integer):
-            raise GramError(f"Tokens of {self.task.name} are whole numbers, not {tokens.dtype}.")
         if tokens.shape != (self.task.length,):
             raise GramError(f"{self.task.name} takes {self.task.length} tokens, not an array of shape {tokens.shape}.")
+        if not np.issubdtype(tokens.dtype, np.integer):
+            raise GramError(f"Tokens of {self.task.name} are whole numbers, not {tokens.dtype}.")
         if tokens.min() < 0 or tokens.max() >= self.task.vocab_size:
             raise GramError(f"Tokens of {self.task.name} lie in 0..{self.task.vocab_size - 1}.")
         return tokens.astype(np.int64)
