@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from gram.solver import Result
 
 
+Board = tuple[str, str]
+"""A title and a text board."""
+GAP = 4
+"""Columns between two boards."""
+
+
 def percent(value: float) -> str:
     """0.987 -> 98.7%."""
     return f"{100 * value:.1f}%"
@@ -53,7 +59,8 @@ def show_answers(console: Console, result: "Result", most: int) -> None:
             boards.append((f"solution {i + 1} (x{count})", result.task.render(board, result.given)))
     else:
         boards.append(("NOT a solution", result.task.render(result.best, result.given)))
-    console.print(side_by_side(boards), markup=False, highlight=False)
+    for row in _rows_that_fit(boards, console.width):
+        console.print(side_by_side(row) + "\n", markup=False, highlight=False)
     known = result.task.solutions(result.given)
     of_all = "" if known is None else f" of {len(known)}"
     settings = f"depth {options.depth}, temperature {options.temperature}, seed {options.seed}"
@@ -63,16 +70,33 @@ def show_answers(console: Console, result: "Result", most: int) -> None:
     )
 
 
-def side_by_side(boards: list[tuple[str, str]], gap: int = 4) -> str:
+def side_by_side(boards: list[Board]) -> str:
     """Join titled text boards into one block."""
     columns = []
     for title, text in boards:
         lines = [title, *text.splitlines()]
-        width = max(map(len, lines))
-        columns.append([line.ljust(width) for line in lines])
+        columns.append([line.ljust(_width((title, text))) for line in lines])
     height = max(map(len, columns))
     padded = [column + [" " * len(column[0])] * (height - len(column)) for column in columns]
-    return "\n".join((" " * gap).join(row).rstrip() for row in zip(*padded, strict=True))
+    return "\n".join((" " * GAP).join(row).rstrip() for row in zip(*padded, strict=True))
+
+
+def _width(board: Board) -> int:
+    title, text = board
+    return max(len(title), *map(len, text.splitlines()))
+
+
+def _rows_that_fit(boards: list[Board], width: int) -> list[list[Board]]:
+    """Break a row of boards where the terminal ends."""
+    rows: list[list[Board]] = [[]]
+    used = 0
+    for board in boards:
+        if rows[-1] and used + _width(board) > width:
+            rows.append([])
+            used = 0
+        rows[-1].append(board)
+        used += _width(board) + GAP
+    return rows
 
 
 def answers_as_json(result: "Result") -> dict[str, Any]:
