@@ -32,6 +32,8 @@ Temperature = Annotated[float | None, typer.Option(help="Noise temperature; 0 fo
 Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Halt = Annotated[bool | None, typer.Option("--halt/--no-halt", help="Stop a trajectory when its halt head says so.")]
+ONE_THREAD_WIDTH = 64
+"""Up to this many trajectories one thread is fastest: on a busy machine several would mostly wait for each other."""
 Split = Literal["train", "validation", "test"]
 
 
@@ -157,6 +159,10 @@ def solve(
     solver = _load(model, device)
     given = solver.task.parse(text)
     options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt)
+    if options.width <= ONE_THREAD_WIDTH:
+        import torch
+
+        torch.set_num_threads(1)
     result = solver.solve(given, **{**vars(options), "keep_steps": figure is not None})
     show_answers(console, result, show)
     if figure is not None:

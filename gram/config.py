@@ -24,7 +24,7 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 class Section(BaseModel):
     """A part of a recipe: frozen, and closed against unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class TaskConfig(Section):
