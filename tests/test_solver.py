@@ -127,7 +127,7 @@ def test_tokens_and_text_are_the_same_puzzle(solver: Solver) -> None:
 
 
 def test_boards_side_by_side() -> None:
-    assert side_by_side([("a", "1 2\n3 4"), ("title", "5")], gap=2) == "a    title\n1 2  5\n3 4"
+    assert side_by_side([("a", "1 2\n3 4"), ("title", "5")]) == "a      title\n1 2    5\n3 4"
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
