@@ -120,8 +120,6 @@ class ObjectiveConfig(Section):
     """Share of the KL's gradient that moves the prior; the rest moves the posterior."""
     prior_share: float = Field(0.125, ge=0, lt=1)
     """Share of slots that roll out from the prior; they train the halt and value heads and nothing else."""
-    wander_share: float = Field(0.0, ge=0, lt=1)
-    """Share of the other slots that make a step from the prior, without a loss, before the posterior takes over."""
     halt_weight: float = Field(0.5, ge=0)
     """Weight of the halt loss."""
     value_weight: float = Field(0.5, ge=0)

@@ -1,6 +1,10 @@
 """Tiny models and what to feed them. The builders are session fixtures so that property tests may use them too."""
 
+import os
 from collections.abc import Callable
+
+# Before torch is imported, and for child processes too: at these sizes several threads only wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import torch

@@ -40,10 +40,11 @@ class State(NamedTuple):
         """Cut the gradient."""
         return State(self.h.detach(), None if self.l is None else self.l.detach())
 
-    def replace_rows(self, index: Tensor, rows: "State") -> "State":
-        """Return a copy in which the rows at index [n] are those of another state."""
-        low = None if self.l is None or rows.l is None else self.l.index_copy(0, index, rows.l)
-        return State(self.h.index_copy(0, index, rows.h), low)
+    @staticmethod
+    def cat(states: "list[State]") -> "State":
+        """Join along the batch."""
+        lows = [state.l for state in states if state.l is not None]
+        return State(torch.cat([state.h for state in states]), torch.cat(lows) if lows else None)
 
     @staticmethod
     def where(mask: Tensor, yes: "State", no: "State") -> "State":

@@ -116,25 +116,10 @@ class Objective(nn.Module):
             return 0
         return min(max(1, round(self.config.prior_share * slots)), slots - 1)
 
-    def split_rows(self, slots: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Which slots train the heads, which wander, and which learn in this step: three index tensors.
-
-        The first `prior_share` of the slots always roll out from the prior; the halt and value heads learn from them.
-        Of the others a fresh random `wander_share` makes this step from the prior, without a loss: the posterior then
-        starts from states as inference will meet them, wrong ones too, and the core learns to mend them.
-        """
-        device = generator.device
-        everyone, heads = torch.arange(slots, device=device), self.prior_rows(slots)
-        others = everyone[heads:]
-        wandering = 0
-        if self.model.guidance is not None and self.config.wander_share > 0:
-            others = others[torch.randperm(len(others), generator=generator, device=device)]
-            wandering = min(round(self.config.wander_share * len(others)), len(others) - 1)
-        return everyone[:heads], others[:wandering], others[wandering:]
-
     def forward(self, slots: Slots, beta: float, generator: torch.Generator) -> Update:
         """One supervision step for every slot: its loss, and the states to carry on from."""
-        heads, wandering, learn = self.split_rows(len(slots.index), generator)
+        prior_rows = self.prior_rows(len(slots.index))
+        prior, learn = slice(0, prior_rows), slice(prior_rows, None)
         e_x = self.model.encoder(slots.inputs, slots.puzzle_ids)
         targets = slots.targets[learn]
         output = self._step(slots, learn, e_x, generator, targets)
@@ -150,23 +135,19 @@ class Objective(nn.Module):
             metrics |= {f"kl_{t + 1}": kl for t, kl in enumerate(kls)}
             metrics["sigma_prior"] = output.priors[-1].log_sigma.detach().exp().mean()
             metrics["sigma_posterior"] = output.posteriors[-1].log_sigma.detach().exp().mean()
-        state, h = slots.state.replace_rows(learn, output.state.detach()), output.state.h
-        rolled = torch.cat((heads, wandering))
-        if len(rolled):
+        state, h = output.state.detach(), output.state.h
+        if prior_rows:
             with torch.no_grad():
-                rollout = self._step(slots, rolled, e_x, generator, None)
-                state = state.replace_rows(rolled, rollout.state)
-        if len(heads):
-            h = rollout.state.h[: len(heads)]
-            outputs = self.model.decoder.logits(h).argmax(dim=-1).detach()
-        head_loss, finished, head_metrics = self._head_losses(
-            slots, heads if len(heads) else learn, h, outputs, state, generator
-        )
+                rollout = self._step(slots, prior, e_x, generator, None)
+                state, h = State.cat([rollout.state, state]), rollout.state.h
+                outputs = self.model.decoder.logits(h).argmax(dim=-1)
+        trains_heads = prior if prior_rows else learn
+        head_loss, finished, head_metrics = self._head_losses(slots, trains_heads, h, outputs, state, generator)
         metrics |= head_metrics
         return Update(loss + head_loss, state, finished, {**metrics, "loss": loss + head_loss})
 
     def _step(
-        self, slots: Slots, rows: Tensor, e_x: Tensor, generator: torch.Generator, targets: Tensor | None
+        self, slots: Slots, rows: slice, e_x: Tensor, generator: torch.Generator, targets: Tensor | None
     ) -> StepOutput:
         """Posterior-guided if targets are given, else prior-guided."""
         guided = self.model.guidance is not None and targets is not None
@@ -188,7 +169,7 @@ class Objective(nn.Module):
         return [(balanced_kl(q, p, self.config.kl_balance).sum(dim=-1) / count).mean() for q, p in pairs]
 
     def _head_losses(
-        self, slots: Slots, rows: Tensor, h: Tensor, outputs: Tensor, state: State, generator: torch.Generator
+        self, slots: Slots, rows: slice, h: Tensor, outputs: Tensor, state: State, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Halt and value losses on the rows that train these heads, and which slots are finished."""
         c, model = self.config, self.model
@@ -196,7 +177,7 @@ class Objective(nn.Module):
         targets = slots.targets[rows]
         readout = model.decoder.readout(h if c.heads_reach_core else h.detach())
         finished = steps >= self.steps_per_example
-        if self.halt_in_training and len(rows) == len(slots.index):
+        if self.halt_in_training and rows == slice(0, None):
             finished = finished | (model.wants_to_halt(readout) & (steps >= slots.min_steps))
         right = exactly_right(outputs, targets) if self.checker is None else self.checker(slots.inputs[rows], outputs)
         halt = halt_loss(readout, right, self._continue_target(slots, rows, state, steps, generator)).mean()
@@ -217,7 +198,7 @@ class Objective(nn.Module):
 
     @torch.no_grad()
     def _continue_target(
-        self, slots: Slots, rows: Tensor, state: State, steps: Tensor, generator: torch.Generator
+        self, slots: Slots, rows: slice, state: State, steps: Tensor, generator: torch.Generator
     ) -> Tensor | None:
         """Q-learning's target for "continue": the better of the two values one step later."""
         if self.model.config.halting != "q_learning":

@@ -262,19 +262,18 @@ def test_initial_state_is_standard_normal(tiny_model: ModelBuilder) -> None:
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_state_rows_replaced_and_chosen(tiny_model: ModelBuilder, flat: bool) -> None:
+def test_state_rows_cat_and_where(tiny_model: ModelBuilder, flat: bool) -> None:
     model = tiny_model(state="flat" if flat else "hierarchical")
     first, second = random_state(model, seed=1), random_state(model, seed=2)
-    replaced = first.replace_rows(torch.tensor([2, 0]), second.rows(slice(0, 2)))
+    joined = State.cat([first, second])
     mask = torch.tensor([True, False, True])
     mixed = State.where(mask, first, second)
     for part in ("h",) if flat else ("h", "l"):
-        for i, source in enumerate((second.rows(slice(1, 2)), first.rows(slice(1, 2)), second.rows(slice(0, 1)))):
-            assert torch.equal(getattr(replaced, part)[i], getattr(source, part)[0])
+        assert torch.equal(getattr(joined.rows(slice(3, None)), part), getattr(second, part))
         for i, yes in enumerate(mask):
             assert torch.equal(getattr(mixed, part)[i], getattr(first if yes else second, part)[i])
     if flat:
-        assert replaced.l is None
+        assert joined.l is None
         assert mixed.l is None
 
 

@@ -99,6 +99,18 @@ def test_the_same_seed_gives_the_same_weights(queens_recipe: RecipeBuilder, tmp_
     assert results["a"] == results["b"]
 
 
+def test_the_saved_weights_are_the_averaged_ones(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
+    for name, ema in (("plain", 0.0), ("averaged", 0.9)):
+        run(queens_recipe(train={**SHORT, "ema": ema}), tmp_path / name)
+    lines = [metrics_of(tmp_path / name) for name in ("plain", "averaged")]
+    assert [line["loss"] for line in lines[0] if "loss" in line] == [
+        line["loss"] for line in lines[1] if "loss" in line
+    ]
+    plain, averaged = (load_model(tmp_path / name)[0].state_dict() for name in ("plain", "averaged"))
+    assert torch.equal(plain["h_init"], averaged["h_init"])
+    assert not torch.allclose(plain["decoder.lm.weight"], averaged["decoder.lm.weight"], rtol=0, atol=1e-6)
+
+
 def test_a_deterministic_model_trains_with_halting(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
     recipe = queens_recipe(
         model={"guidance": "none", "halting": "q_learning", "mixing": "attention", "positions": "rope"},
