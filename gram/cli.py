@@ -2,8 +2,9 @@
 
 import json
 import sys
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.progress import track
 from rich.table import Table
 
 from gram.errors import GramError
-from gram.report import answers_as_json, bar, percent, show_answers, show_result, side_by_side
+from gram.report import FIGURES, answers_as_json, bar, check_target, percent, show_answers, show_result, side_by_side
 
 if TYPE_CHECKING:
     from gram.inference.rollout import SampleOptions
@@ -42,7 +43,7 @@ def train(
     recipe: Annotated[Path, typer.Argument(help="Recipe file, such as recipes/nqueens-8/gram.yaml.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes, such as train.lr=3e-4 train.seed=1.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; must not exist. Default: runs/TASK-RECIPE.")
+        Path | None, typer.Option(help="Folder of the run; must not exist. Default: runs/FOLDER-RECIPE.")
     ] = None,
 ) -> None:
     """Train a model by a recipe, and evaluate it on the test split."""
@@ -56,7 +57,7 @@ def train(
 
     result = run(settings, folder, console)
     show_result(console, result)
-    console.print(f"The model is in {folder}: gram solve {folder} PUZZLE")
+    console.print(f"The model is in {folder}: gram solve {folder} PUZZLE", markup=False, soft_wrap=True)
 
 
 @app.command("eval")
@@ -75,8 +76,7 @@ def evaluate_model(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure and setting here.")] = None,
 ) -> None:
     """Accuracy, coverage and steps on held-out inputs."""
-    if json_file is not None and not json_file.parent.is_dir():
-        raise GramError(f"The folder of {json_file} does not exist.")
+    check_target(json_file)
     from gram.evaluation.evaluate import evaluate
 
     solver = _load(model, device)
@@ -91,7 +91,7 @@ def evaluate_model(
     show_result(console, result)
     if json_file is not None:
         json_file.write_text(json.dumps(result, indent=2) + "\n")
-        console.print(f"Every figure with its settings: {json_file}")
+        console.print(f"Every figure with its settings: {json_file}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -99,7 +99,7 @@ def tune(
     model: Annotated[Path, typer.Argument(help="A run's folder.")],
     depths: Annotated[str, typer.Option(help="Depths to try.")] = "8,16",
     temperatures: Annotated[str, typer.Option(help="Temperatures to try.")] = "1,1.15,1.3,1.5",
-    accuracy: Annotated[float, typer.Option(help="Smallest accuracy that a setting must have.")] = 0.99,
+    accuracy: Annotated[float, typer.Option(min=0, max=1, help="Smallest accuracy that a setting must have.")] = 0.99,
     width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = 20,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs.")] = None,
     seed: Seed = 0,
@@ -111,20 +111,20 @@ def tune(
     coverage; if none does, the one with the highest accuracy.
     """
     from gram.evaluation.tune import choose_setting, try_settings
-    from gram.solver import load
-    from gram.training.checkpoint import change_eval_settings
+    from gram.inference.rollout import SampleOptions
+    from gram.training.checkpoint import CONFIG_FILE, change_eval_settings
 
-    solver = load(model)
-    total = len(solver.task.split("validation").distinct(limit)[0]) * width * len(_numbers(temperatures, float))
+    if not (model / CONFIG_FILE).is_file():
+        raise GramError(f"{model} is not the folder of a trained model: {CONFIG_FILE} is missing.")
+    check_target(model / "tuned")  # the folder must be writable
+    tried_depths, tried_temperatures = _numbers(depths, int), _numbers(temperatures, float)
+    for depth, temperature in product(tried_depths, tried_temperatures):
+        SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
+    solver = _load(model.resolve(), device)
+    total = len(solver.task.split("validation").distinct(limit)[0]) * width * len(tried_temperatures)
     with bar(console, "sampling", total) as advance:
         tried = try_settings(
-            solver,
-            _numbers(depths, int),
-            _numbers(temperatures, float),
-            width=width,
-            seed=seed,
-            limit=limit,
-            progress=advance,
+            solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
         )
     chosen = choose_setting(tried, accuracy)
     table = Table("depth", "temperature", "accuracy", "coverage", title="validation split, headline weighting")
@@ -137,7 +137,7 @@ def tune(
             percent(item["coverage"]) + mark,
         )
     console.print(table)
-    change_eval_settings(model, depth=chosen["depth"], temperature=chosen["temperature"], width=width)
+    change_eval_settings(model.resolve(), depth=chosen["depth"], temperature=chosen["temperature"], width=width)
 
 
 @app.command()
@@ -155,7 +155,9 @@ def solve(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the answers as JSON.")] = None,
 ) -> None:
     """Solve one puzzle: sample trajectories, verify their answers, print the distinct solutions."""
-    text = sys.stdin.read() if puzzle == "-" else puzzle
+    check_target(figure, FIGURES)
+    check_target(json_file)
+    text = _standard_input() if puzzle == "-" else puzzle
     solver = _load(model, device)
     given = solver.task.parse(text)
     options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt)
@@ -169,7 +171,7 @@ def solve(
         from gram.experiments.figures import trajectories_figure
 
         trajectories_figure(result, figure)
-        console.print(f"Boards over the steps: {figure}")
+        console.print(f"Boards over the steps: {figure}", markup=False, soft_wrap=True)
     if json_file is not None:
         json_file.write_text(json.dumps(answers_as_json(result), indent=2) + "\n")
     if not result.verified:
@@ -185,6 +187,7 @@ def data(
     ] = None,
 ) -> None:
     """Prepare a task's data; print its splits, their hash, and examples."""
+    check_target(figure, FIGURES)
     import numpy as np
 
     from gram.tasks import make_task
@@ -208,7 +211,7 @@ def data(
         inputs = np.concatenate([part.distinct()[0] for part in examples.values()])
         counts = np.array([len(built.solutions(row)) for row in track(inputs, "counting solutions", console=console)])  # type: ignore[arg-type]
         solution_counts_figure(built, counts, figure)
-        console.print(f"Distribution of solution counts: {figure}")
+        console.print(f"Distribution of solution counts: {figure}", markup=False, soft_wrap=True)
 
 
 @app.command("import")
@@ -229,8 +232,9 @@ def import_model(
         key, equals, value = override.partition("=")
         if not equals:
             raise GramError(f"'{override}' is not of the form key=value, such as num_heads=8.")
-        settings[key] = int(value) if value.lstrip("-").isdigit() else value
-    console.print(f"Imported into {import_checkpoint(checkpoint, kind, out, task=task, overrides=settings)}")
+        settings[key] = value
+    folder = import_checkpoint(checkpoint, kind, out, task=task, overrides=settings)
+    console.print(f"Imported into {folder}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -239,6 +243,7 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Solve held-out puzzles with the shipped models, print boards, and draw the trajectories."""
+    check_target(figure, FIGURES)
     from gram.demo import run_demo
 
     run_demo(console, figure, seed)
@@ -265,10 +270,26 @@ def _numbers(text: str, kind: type) -> list[Any]:
         raise GramError(f"'{text}' is not a list of numbers such as 8,16.") from error
 
 
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise GramError("There is no standard input to read the puzzle from.")
+    return sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+
+
 def main() -> None:
-    """Run the command; a `GramError` becomes one sentence on standard error and exit code 1."""
+    """Run the command; whatever the user can put right becomes one sentence on standard error and exit code 1."""
     try:
         app()
     except GramError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
+        _fail(str(error))
+    except (
+        OSError,
+        MemoryError,
+        UnicodeError,
+    ) as error:  # a full disk, a folder that may not be read, too large a width
+        _fail(f"{type(error).__name__}: {' '.join(str(error).split()) or 'not enough memory'}")
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"Error: {message}", file=sys.stderr)
+    raise SystemExit(1)

@@ -24,7 +24,7 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 class Section(BaseModel):
     """A part of a recipe: frozen, and closed against unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TaskConfig(Section):
@@ -137,11 +137,11 @@ class TrainConfig(Section):
     """Optimiser steps; each is one supervision step for every slot."""
     slots: int = Field(128, ge=1)
     """Examples under way at once (the batch)."""
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**32)
     """Seed of initialisation, data order and noise."""
     optimizer: Literal["adamw", "adam_atan2"] = "adamw"
     """Update rule."""
-    lr: float = Field(2e-3, gt=0, allow_inf_nan=False)
+    lr: float = Field(2e-3, gt=0)
     """Peak learning rate."""
     lr_final: float = Field(0.05, ge=0, le=1)
     """Learning rate at the end as a share of the peak (cosine); 1 keeps it constant."""
@@ -167,7 +167,7 @@ class TrainConfig(Section):
     """Inputs in that subset."""
     eval_width: int = Field(8, ge=1)
     """Trajectories per input of that subset."""
-    threads: int = Field(0, ge=0)
+    threads: int = Field(0, ge=0, le=1024)
     """CPU threads; 0 leaves torch's choice."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from gram.errors import GramError
 from gram.experiments.figures import trajectories_figure
 from gram.report import show_answers
 from gram.solver import load, shipped_models
@@ -18,8 +17,6 @@ WANTED_SOLUTIONS = 4
 
 def run_demo(console: Console, figure: Path, seed: int) -> None:
     """Solve one held-out input of every shipped model; draw the trajectories of the first."""
-    if not figure.parent.is_dir():
-        raise GramError(f"The folder of {figure} does not exist.")
     for number, name in enumerate(shipped_models()):
         solver = load(name)
         started = time.perf_counter()
@@ -30,10 +27,11 @@ def run_demo(console: Console, figure: Path, seed: int) -> None:
         show_answers(console, result, most=4)
         if number == 0:
             trajectories_figure(result, figure)
-    console.print(f"\nThe boards over the steps of the first model's trajectories: {figure}")
     console.print(
-        'Your own: gram solve nqueens-8 "Q......./......../......../......../......../......../......../........"'
+        f"\nThe boards over the steps of the first model's trajectories: {figure}", markup=False, soft_wrap=True
     )
+    board = "/".join(["Q......."] + ["........"] * 7)
+    console.print(f'Your own: gram solve nqueens-8 "{board}"', markup=False, soft_wrap=True)
 
 
 def _input_with_several_solutions(task: Task) -> Tokens:

@@ -34,6 +34,8 @@ def choose_device(name: str) -> str:
         available.append("cuda")
     if name == "auto":
         return available[-1]
-    if name.split(":")[0] not in available:
+    kind, colon, number = name.partition(":")
+    known = kind in available and (not colon or (kind == "cuda" and number.isdecimal()))
+    if not known or (number and int(number) >= torch.cuda.device_count()):
         raise GramError(f"Device '{name}' is not available here; choose from {', '.join(available)} or auto.")
     return name

@@ -1,12 +1,16 @@
 """What the command line shows: tables, boards side by side, progress bars."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+
+from gram.errors import GramError
 
 if TYPE_CHECKING:
     from gram.solver import Result
@@ -16,6 +20,26 @@ Board = tuple[str, str]
 """A title and a text board."""
 GAP = 4
 """Columns between two boards."""
+
+
+FIGURES = (".png", ".pdf", ".svg", ".jpg")
+"""What a figure can be written as."""
+
+
+def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
+    """Refuse, before any work, a file that cannot or should not be written."""
+    if path is None:
+        return
+    if path.is_dir() or not path.name:
+        raise GramError(f"'{path}' is a folder: give a file.")
+    if not path.parent.is_dir():
+        raise GramError(f"The folder of {path} does not exist.")
+    if suffixes and path.suffix not in suffixes:
+        raise GramError(f"{path} must end in one of {', '.join(suffixes)}.")
+    if path.name in ("config.json", "model.safetensors"):
+        raise GramError(f"{path} could be a part of a model: choose another name.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise GramError(f"{path} may not be written.")
 
 
 def percent(value: float) -> str:
@@ -28,7 +52,7 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
     columns = ("", "inputs", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
     title = f"{result['task']}, {result['split']} split {result['split_hash']}"
     table = Table(*columns, title=title)
-    _add_row(table, "headline: rows of inputs with 2 or more solutions", result["headline_rows"], result)
+    _add_row(table, result["headline"], result["headline_rows"], result)
     _add_row(table, "all distinct inputs", result["all_inputs"]["inputs"], result["all_inputs"])
     table.add_section()
     for line in result["by_solutions"]:

@@ -1,6 +1,7 @@
 """The command line, as a user meets it: answers, exit codes, and one clear sentence for every kind of bad input."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -123,7 +124,22 @@ def test_bad_boards(gram: Run, puzzle: str, message: str) -> None:
 
 def test_bad_recipes_are_refused_before_anything_is_written(gram: Run, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    for overrides in (["model.dimm=3"], ["train.lr=fast"], ["train.device=tpu"], ["task.options.size=3"], ["oops"]):
+    for override in (
+        "model.dimm=3",
+        "train.lr=fast",
+        "train.device=tpu",
+        "train.device=cpu:x",
+        "train.seed=-1",
+        "task.options.size=3",
+        "task.options.size=banana",
+        "task.options.seed=-1",
+        "task.options.test_share=0",
+        "task.options.test_share=0.9999",
+        "task.name=nqueens-5",
+        "eval.temperature=inf",
+        "oops",
+    ):
+        overrides = [override]
         code, _, error = gram("train", RECIPE, *overrides, "--out", out)
         assert code == 1, overrides
         assert one_sentence(error), error
@@ -142,6 +158,51 @@ def test_bad_models(gram: Run, tmp_path: Path, tiny_run: Path) -> None:
         assert one_sentence(error), error
 
 
+def test_targets_that_cannot_be_written_are_refused_before_the_work(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    weights = (tiny_run / "model.safetensors").read_bytes()
+    targets = [
+        ("--figure", tmp_path / "figure.xyz"),
+        ("--figure", tmp_path / "missing" / "figure.png"),
+        ("--figure", tmp_path),
+        ("--json", tmp_path),
+        ("--json", tmp_path / "missing" / "answers.json"),
+        ("--json", tiny_run / "model.safetensors"),
+    ]
+    for option, target in targets:
+        code, out, error = gram("solve", tiny_run, ".Q../..../..../....", option, target)
+        assert (code, out) == (1, ""), target
+        assert one_sentence(error), error
+    assert (tiny_run / "model.safetensors").read_bytes() == weights
+
+
+def test_tune_refuses_before_sampling(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    for arguments in (["--depths", "0,2"], ["--temperatures", "1,-1"], ["--depths", "x"], ["--device", "banana"]):
+        code, _, error = gram("tune", tiny_run, *arguments)
+        assert code == 1, arguments
+        assert one_sentence(error), error
+    # A shipped model's name is not a folder that could be changed.
+    assert "config.json is missing" in gram("tune", "nqueens-8")[2]
+
+
+def test_tune_writes_the_chosen_setting(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_run, copy)
+    code, out, _ = gram("tune", copy, "--depths", "1,3", "--temperatures", "0.5", "--width", 2)
+    assert code == 0
+    assert "<- chosen" in out
+    settings = json.loads((copy / "config.json").read_text())["recipe"]["eval"]
+    assert settings["depth"] in (1, 3)
+    assert settings["temperature"] == 0.5
+
+
+def test_a_puzzle_from_standard_input(tiny_run: Path) -> None:
+    command = [sys.executable, "-m", "gram", "solve", str(tiny_run), "-"]
+    for text, code in ((b"\xef\xbb\xbf.Q../..../..../....", 3), (b"\xff\xfe\x00", 1), (b"", 1)):
+        done = subprocess.run(command, input=text, capture_output=True, check=False)
+        assert done.returncode == code
+        assert b"Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("option", [("--width", 0), ("--depth", 0), ("--temperature", -1)])
 def test_bad_options(gram: Run, option: tuple[str, int]) -> None:
     code, _, error = gram("solve", "nqueens-8", CORNER, *option)
@@ -155,8 +216,16 @@ def test_data_shows_splits_hash_and_examples(gram: Run, tmp_path: Path) -> None:
     assert "split hash" in out
     assert "Example 2" in out
     assert (tmp_path / "counts.png").read_bytes()[1:4] == b"PNG"
-    code, _, error = gram("data", "chess")
+    for unknown in ("chess", "nqueens-", "nqueens-²", "nqueens-99"):
+        code, _, error = gram("data", unknown)
+        assert code == 1
+        assert one_sentence(error)
+
+
+def test_divergence_is_said_in_one_sentence(gram: Run, tmp_path: Path) -> None:
+    code, _, error = gram("train", RECIPE, *TINY, "train.lr=1e30", "train.warmup=0", "--out", tmp_path / "run")
     assert code == 1
+    assert "diverged at step" in error
     assert one_sentence(error)
 
 

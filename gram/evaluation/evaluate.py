@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from gram.errors import GramError
 from gram.evaluation.metrics import measure, summarise
 from gram.inference.rollout import Progress, SampleOptions, sample
 from gram.nn.reasoner import Reasoner
@@ -21,6 +22,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Accuracy, coverage and steps on a split (its first `limit` distinct inputs), as a JSON-ready dictionary."""
     examples = task.split(split) if examples is None else examples
+    if not len(examples):
+        raise GramError(f"The {split} split of {task.name} is empty: there is nothing to evaluate.")
     inputs, rows_per_input = examples.distinct(limit)
     trajectories = sample(model, inputs, options, progress=progress)
     result = summarise(measure(task, inputs, trajectories), rows_per_input, trajectories.steps)

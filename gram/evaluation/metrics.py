@@ -69,7 +69,7 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
         "headline": "mean over rows (input, target) of inputs with at least two solutions"
         if weights.any()
         else "mean over all inputs (none has two solutions)",
-        "headline_rows": int(weights.sum()),
+        "headline_rows": int(weights.sum() if weights.any() else len(several)),
         "all_inputs": {**_means(per_input, everything), "inputs": len(several)},
         "by_solutions": [
             {

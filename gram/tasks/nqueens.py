@@ -12,6 +12,7 @@ import hashlib
 import re
 from functools import cache, cached_property
 from itertools import combinations
+from operator import index
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,7 +100,9 @@ class NQueens(Task):
                 many pairs; None keeps all. Sizes up to 10 have fewer by default (126,700 at size 10), but size 12 has
                 4.2 million from 206,628 inputs, or 9.8 GB of tokens.
         """
-        if not 4 <= size <= 12:
+        if index(seed) < 0:  # `index` takes whole numbers only
+            raise GramError(f"the seed of the split must not be negative, but is {seed}")
+        if not 4 <= index(size) <= 12:
             raise GramError(f"the N-Queens board size must be from 4 to 12, not {size}")
         removed = (size - 3, size - 2, size - 1) if removed is None else tuple(removed)
         if not removed or not all(1 <= count <= size for count in removed):

@@ -42,7 +42,7 @@ def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
             raise GramError(f"{folder} is not a trained model: {path.name} is missing.")
     try:
         config = json.loads(config_path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise GramError(f"{config_path} is damaged or not a gram model: {error}.") from error
     if not isinstance(config, dict) or not {"format", "recipe", "vocab_size", "length"} <= config.keys():
         raise GramError(f"{config_path} was not written by gram: use `gram import` for published checkpoints.")

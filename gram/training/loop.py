@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, cast, get_args
 
 import torch
 from lightning_fabric import Fabric
@@ -23,7 +23,7 @@ from gram.inference.rollout import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
 from gram.nn.reasoner import Reasoner
 from gram.tasks import make_task
-from gram.tasks.base import Task
+from gram.tasks.base import SplitName, Task
 from gram.training.checkpoint import save_model
 from gram.training.objective import Checker, Objective, trajectory_elbo
 from gram.training.optim import build_optimizer, lr_factor
@@ -40,7 +40,11 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     keep_freed_memory()
     if config.threads:
         torch.set_num_threads(config.threads)
-    out.mkdir(parents=True)
+    for name in get_args(SplitName):
+        if not len(task.split(name)):
+            raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
+    if recipe.model.puzzle_tokens:
+        raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
     accelerator, _, number = device.partition(":")
     fabric = Fabric(accelerator=accelerator, devices=[int(number)] if number else 1, precision=config.precision)
     fabric.seed_everything(config.seed, verbose=False)
@@ -61,6 +65,7 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     console.print(
         f"{task.name}, split {task.split_hash()}: {len(examples)} pairs; {_count(model):,} parameters; {device}"
     )
+    out.mkdir(parents=True)
     started = time.monotonic()
     with _progress(console) as bar, RunLog(out) as log:
         line = bar.add_task("training", total=config.steps, shown="")
@@ -71,7 +76,9 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
                 )
             update = stepper(slots, beta_at(recipe, step), generator)
             fabric.backward(update.loss)
-            norm = fabric.clip_gradients(stepper, optimizer, max_norm=config.clip)
+            norm = fabric.clip_gradients(stepper, optimizer, max_norm=config.clip, error_if_nonfinite=False)
+            if not torch.as_tensor(norm).isfinite():
+                raise GramError(f"Training diverged at step {step}: lower train.lr (now {config.lr}).")
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             averaged.update_parameters(model)

@@ -186,7 +186,7 @@ def test_without_several_solutions_the_headline_says_so() -> None:
     single = PerInput(np.ones(3, dtype=np.int64), ones, ones, ones, np.array([1.0, 0.0, 0.5]))
     result = summarise(single, np.ones(3, dtype=np.int64), np.array([[2, 4], [3, 3], [1, 5]]))
     assert result["any_valid"] == pytest.approx(0.5)
-    assert result["headline_rows"] == 0
+    assert result["headline_rows"] == 3  # the inputs that the figures above are the mean of
     assert "none has two solutions" in result["headline"]
     assert result["mean_steps"] == 3
 
@@ -215,3 +215,9 @@ def test_evaluate_reports_the_same_twice_and_another_seed_differently(
     results = [evaluate(model, queens, "test", replace(options, seed=seed)) for seed in (0, 0, 1)]
     assert results[0] == results[1]
     assert results[0]["seed"] != results[2]["seed"]
+
+
+def test_an_empty_split_is_one_clear_error(queens_model: ModelBuilder) -> None:
+    task = NQueens(size=5, validation_share=0)
+    with pytest.raises(GramError, match="validation split of nqueens-5 is empty"):
+        evaluate(queens_model(), task, "validation", SampleOptions(width=2, depth=1))

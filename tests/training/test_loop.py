@@ -76,7 +76,13 @@ def test_an_existing_folder_is_refused_untouched(queens_recipe: RecipeBuilder, t
 
 
 @pytest.mark.parametrize(
-    "changes", [{"task": {"name": "chess"}}, {"train": {"device": "abacus"}}], ids=["task", "device"]
+    "changes",
+    [
+        {"task": {"name": "chess"}},
+        {"train": {"device": "abacus"}},
+        {"task": {"options": {"size": 5, "validation_share": 0}}},
+    ],
+    ids=["task", "device", "no-validation"],
 )
 def test_a_recipe_that_cannot_run_makes_no_folder(
     queens_recipe: RecipeBuilder, tmp_path: Path, changes: dict[str, dict[str, object]]
