@@ -85,7 +85,7 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
             slots.state, slots.steps = update.state, slots.steps + 1
             feeder.refill(slots, update.finished, model)
             log.add(update.metrics | {"gradient_norm": norm})
-            if step % config.log_every == 0:
+            if step % config.log_every == 0 or step == config.steps:
                 shown = log.write_means(step, seconds=time.monotonic() - started, lr=optimizer.param_groups[0]["lr"])
                 bar.update(line, shown=shown)
             if step % config.eval_every == 0 or step == config.steps:
