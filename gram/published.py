@@ -21,6 +21,7 @@ from gram.config import EvalConfig, ModelConfig, ObjectiveConfig, Recipe, TaskCo
 from gram.errors import GramError
 from gram.nn.layers import NORM_EPSILON, ROPE_BASE
 from gram.nn.reasoner import Reasoner
+from gram.tasks import make_task
 from gram.training.checkpoint import save_model
 
 WRAPPERS = re.compile(r"^((weights|_orig_mod|model)\.)+")
@@ -80,7 +81,10 @@ def import_checkpoint(
     """Turn a published checkpoint into the new model folder `out`; published models name no task, so `task` may."""
     if out.exists():
         raise GramError(f"{out} exists already: choose another folder with --out, or remove it.")
+    known = None if task == "none" else make_task(task)
     model, config, objective = import_published(path, kind, overrides=overrides)
+    if known is not None and (known.vocab_size, known.length) != (model.vocab_size, model.length):
+        raise GramError(f"{path} was not trained on {task}: its vocabulary or length is another.")
     # The published evaluation runs every example to the last step, and a deterministic model has one trajectory.
     evaluation = EvalConfig(depth=config.supervision_steps, width=1)
     recipe = Recipe(task=TaskConfig(name=task), model=config, objective=objective, eval=evaluation)

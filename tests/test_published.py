@@ -382,9 +382,9 @@ def test_tensors_missing_added_or_doubled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_folder_loads_and_gives_the_same_logits(tmp_path: Path, name: str) -> None:
     path, kind, numbers = golden(name)
-    out = import_checkpoint(path, kind, tmp_path / "model", task="sudoku", overrides={})
+    out = import_checkpoint(path, kind, tmp_path / "model", overrides={})
     model, recipe, config = load_model(out)
-    assert (recipe.task.name, recipe.eval.depth, recipe.eval.width) == ("sudoku", 4, 1)
+    assert (recipe.task.name, recipe.eval.depth, recipe.eval.width) == ("none", 4, 1)
     assert config["imported"] == {"file": path.name, "as": kind}
     assert first_logits(model, numbers).equal(first_logits(import_published(path, kind)[0], numbers))
 
@@ -398,3 +398,10 @@ def test_out_must_be_new_and_failure_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
     _, recipe, _ = load_model(import_checkpoint(GOLDEN / "hrm.safetensors", "hrm", tmp_path / "new"))
     assert recipe.task.name == "none"
+
+
+@pytest.mark.parametrize("task", ["sudoku", "nqueens-4"])
+def test_a_task_that_cannot_be_the_models_is_refused(task: str, tmp_path: Path) -> None:
+    with pytest.raises(GramError, match=task):
+        import_checkpoint(GOLDEN / "trm_mlp.safetensors", "trm", tmp_path / "model", task=task)
+    assert not (tmp_path / "model").exists()

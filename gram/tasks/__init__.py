@@ -13,6 +13,8 @@ TASKS: dict[str, type[Task]] = {"nqueens": NQueens}
 
 def make_task(name: str, **options: Any) -> Task:
     """Build a task from its name (`nqueens`, or with its size `nqueens-8`) and keyword options."""
+    if name == "none":
+        raise GramError("This model was imported without a task: import it again with --task.")
     kind, dash, size = name.partition("-")
     if kind not in TASKS or (dash and not re.fullmatch(r"[0-9]{1,3}", size)):
         raise GramError(f"There is no task '{name}'; there is {', '.join(f'{known}-SIZE' for known in TASKS)}.")
