@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
 from gram.errors import GramError
 from gram.report import FIGURES, answers_as_json, bar, check_target, percent, show_answers, show_result, side_by_side
@@ -127,6 +125,8 @@ def tune(
             solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
         )
     chosen = choose_setting(tried, accuracy)
+    from rich.table import Table
+
     table = Table("depth", "temperature", "accuracy", "coverage", title="validation split, headline weighting")
     for item in tried:
         mark = " <- chosen" if item is chosen else ""
@@ -189,6 +189,8 @@ def data(
     """Prepare a task's data; print its splits, their hash, and examples."""
     check_target(figure, FIGURES)
     import numpy as np
+    from rich.progress import track
+    from rich.table import Table
 
     from gram.tasks import make_task
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from gram.errors import GramError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from gram.solver import Result
 
 
@@ -49,6 +49,8 @@ def percent(value: float) -> str:
 
 def show_result(console: Console, result: dict[str, Any]) -> None:
     """Print an evaluation: the headline, all inputs, and by number of solutions, with every setting."""
+    from rich.table import Table
+
     columns = ("", "inputs", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
     title = f"{result['task']}, {result['split']} split {result['split_hash']}"
     table = Table(*columns, title=title)
@@ -69,7 +71,7 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
         )
 
 
-def _add_row(table: Table, name: str, count: int, figures: dict[str, Any]) -> None:
+def _add_row(table: "Table", name: str, count: int, figures: dict[str, Any]) -> None:
     shares = (percent(figures[key]) for key in ("accuracy", "accuracy_all_samples", "coverage"))
     table.add_row(name, f"{count:,}", *shares)
 
@@ -144,6 +146,8 @@ def answers_as_json(result: "Result") -> dict[str, Any]:
 @contextmanager
 def bar(console: Console, label: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar; call what it yields with the number of things done."""
+    from rich.progress import Progress  # late: a tenth of a second that `gram solve` need not wait for
+
     with Progress(console=console, transient=True) as progress:
         line = progress.add_task(label, total=total)
         yield lambda count: progress.advance(line, count)
