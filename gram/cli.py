@@ -49,8 +49,6 @@ def train(
 
     settings = load_recipe(recipe, overrides or [])
     folder = out or Path("runs") / f"{recipe.resolve().parent.name}-{recipe.stem}"
-    if folder.exists():
-        raise GramError(f"{folder} exists already: choose another folder with --out, or remove it.")
     from gram.training.loop import train as run
 
     result = run(settings, folder, console)

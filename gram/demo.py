@@ -22,8 +22,7 @@ def run_demo(console: Console, figure: Path, seed: int) -> None:
         started = time.perf_counter()
         given = _input_with_several_solutions(solver.task)
         result = solver.solve(given, seed=seed, keep_steps=True)
-        parameters = sum(p.numel() for p in solver.model.parameters())
-        console.rule(f"{name}: {parameters:,} parameters, {time.perf_counter() - started:.1f} s")
+        console.rule(f"{name}: {solver.model.parameter_count:,} parameters, {time.perf_counter() - started:.1f} s")
         show_answers(console, result, most=4)
         if number == 0:
             trajectories_figure(result, figure)

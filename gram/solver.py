@@ -59,10 +59,7 @@ class Solver:
         self.model = model
         self.task = task
         self.recipe = recipe
-        settings = recipe.eval
-        self.options = SampleOptions(
-            width=settings.width, depth=settings.depth, temperature=settings.temperature, halt=settings.halt
-        )
+        self.options = SampleOptions(**recipe.eval.model_dump())
 
     @classmethod
     def from_pretrained(cls, name: str | Path, *, device: str = "auto") -> "Solver":

@@ -34,5 +34,5 @@ def evaluate(
         "task": task.name,
         "split": split,
         "split_hash": task.split_hash(),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": model.parameter_count,
     }

@@ -105,6 +105,11 @@ class Reasoner(nn.Module):
             ]
         )
 
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers are trained."""
+        return sum(p.numel() for p in self.parameters())
+
     def initial_state(self, batch: int) -> State:
         """z_0 for `batch` rows."""
         shape = (batch, self.tokens, self.config.dim)

@@ -23,7 +23,7 @@ from gram.inference.rollout import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
 from gram.nn.reasoner import Reasoner
 from gram.tasks import make_task
-from gram.tasks.base import SplitName, Task
+from gram.tasks.base import Examples, SplitName, Task
 from gram.training.checkpoint import save_model
 from gram.training.objective import Checker, Objective, trajectory_elbo
 from gram.training.optim import build_optimizer, lr_factor
@@ -40,8 +40,9 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     keep_freed_memory()
     if config.threads:
         torch.set_num_threads(config.threads)
-    for name in get_args(SplitName):
-        if not len(task.split(name)):
+    splits: dict[str, Examples] = {name: task.split(name) for name in get_args(SplitName)}
+    for name, part in splits.items():
+        if not len(part):
             raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
     if recipe.model.puzzle_tokens:
         raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
@@ -56,14 +57,19 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     stepper, optimizer = fabric.setup(objective, optimizer)
     averaged = AveragedModel(model, multi_avg_fn=moving_average(config.ema))
     ema = cast(Reasoner, averaged.module).eval()
-    examples = task.split("train")
     feeder = SlotFeeder(
-        task, examples, slots=config.slots, steps=objective.steps_per_example, explore=config.explore, seed=config.seed
+        task,
+        splits["train"],
+        slots=config.slots,
+        steps=objective.steps_per_example,
+        explore=config.explore,
+        seed=config.seed,
     )
     slots = feeder.start(model, fabric.device)
     generator = torch.Generator(device=fabric.device).manual_seed(config.seed)
     console.print(
-        f"{task.name}, split {task.split_hash()}: {len(examples)} pairs; {_count(model):,} parameters; {device}"
+        f"{task.name}, split {task.split_hash()}: {len(splits['train'])} pairs; "
+        f"{model.parameter_count:,} parameters; {device}"
     )
     out.mkdir(parents=True)
     started = time.monotonic()
@@ -89,15 +95,13 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
                 shown = log.write_means(step, seconds=time.monotonic() - started, lr=optimizer.param_groups[0]["lr"])
                 bar.update(line, shown=shown)
             if step % config.eval_every == 0 or step == config.steps:
-                log.write(step, validation_figures(ema, task, recipe))
+                log.write(step, validation_figures(ema, task, splits["validation"], recipe))
                 save_model(out, ema, recipe, extra={"steps": step})
             bar.advance(line)
         minutes = (time.monotonic() - started) / 60
-        options = SampleOptions(
-            width=recipe.eval.width, depth=recipe.eval.depth, temperature=recipe.eval.temperature, halt=recipe.eval.halt
-        )
+        options = SampleOptions(**recipe.eval.model_dump())
         bar.update(line, description="test split")
-        result = evaluate(ema, task, "test", options)
+        result = evaluate(ema, task, "test", options, examples=splits["test"])
     result |= {"train_minutes": minutes, "train_seed": config.seed, "train_steps": config.steps}
     (out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
     return result
@@ -131,11 +135,10 @@ def beta_at(recipe: Recipe, step: int) -> float:
     return c.beta_final + (c.beta - c.beta_final) * 0.5 * (1 + math.cos(math.pi * step / recipe.train.steps))
 
 
-def validation_figures(model: Reasoner, task: Task, recipe: Recipe) -> dict[str, float]:
+def validation_figures(model: Reasoner, task: Task, examples: Examples, recipe: Recipe) -> dict[str, float]:
     """Prior-rollout figures on a fixed part of the validation split, and the full ELBO beside the surrogate."""
     config = recipe.train
     options = SampleOptions(width=config.eval_width, depth=recipe.model.supervision_steps)
-    examples = task.split("validation")
     result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples)
     figures = {f"validation_{key}": result[key] for key in ("accuracy_all_samples", "coverage")}
     if model.guidance is not None:
@@ -188,10 +191,6 @@ class RunLog:
 
 def _finite(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
-
-
-def _count(model: torch.nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 @contextmanager
