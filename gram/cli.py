@@ -45,7 +45,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a model by a recipe, and evaluate it on the test split."""
-    from gram.config import load_recipe
+    from gram.recipe import load_recipe
 
     settings = load_recipe(recipe, overrides or [])
     folder = out or Path("runs") / f"{recipe.resolve().parent.name}-{recipe.stem}"

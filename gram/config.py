@@ -1,17 +1,11 @@
-"""Recipes: typed, strict settings. An unknown key is an error, never a silent default.
+"""Settings: typed and strict. An unknown key is an error, never a silent default.
 
-A recipe is a YAML file with the sections `task`, `model`, `objective`, `train` and `eval`. It may name a `base` recipe
-beside it and then holds only the differences, so that a variant of a model is a few lines. Dotted overrides
-(`train.lr=3e-4`) come last.
+How a recipe is read from files and overrides is in `gram.recipe`.
 """
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from yaml import YAMLError  # type: ignore[import-untyped]
 
 from gram.errors import GramError
 
@@ -119,7 +113,9 @@ class ObjectiveConfig(Section):
     kl_balance: float = Field(0.8, ge=0, le=1)
     """Share of the KL's gradient that moves the prior; the rest moves the posterior."""
     prior_share: float = Field(0.125, ge=0, lt=1)
-    """Share of slots that roll out from the prior; they train the halt and value heads and nothing else."""
+    """Share of slots that roll out from the prior and train the halt and value heads."""
+    learn_from_rollouts: bool = False
+    """Let these slots train the rest too: the posterior leads each of their states to the solution nearest to it."""
     halt_weight: float = Field(0.5, ge=0)
     """Weight of the halt loss."""
     value_weight: float = Field(0.5, ge=0)
@@ -205,21 +201,6 @@ class Recipe(Section):
         return self
 
 
-def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
-    """Read a recipe, its bases, and `key=value` overrides; raise `GramError` on anything unknown."""
-    merged = OmegaConf.create(_read_with_bases(Path(path), seen=()))
-    for override in overrides or []:
-        if "=" not in override:
-            raise GramError(f"Override '{override}' is not of the form key=value, such as train.lr=3e-4.")
-    source = f"Recipe {path} with {', '.join(overrides)}" if overrides else f"Recipe {path}"
-    try:
-        changes = OmegaConf.from_dotlist(list(overrides or []))
-        content = OmegaConf.to_container(_merge(merged, changes, source), resolve=True)
-    except (OmegaConfBaseException, YAMLError) as error:
-        raise GramError(f"{source}: {_in_one_line(error)}.") from error
-    return parse_recipe(content, source=str(path))
-
-
 def parse_recipe(content: Any, source: str) -> Recipe:
     """Validate a recipe's content; the error names every key that is wrong."""
     try:
@@ -238,33 +219,3 @@ def describe(error: ValidationError) -> str:
         else:
             problems.append(f"{key or 'recipe'}: {item['msg']}")
     return "; ".join(problems)
-
-
-def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
-    """Read one YAML file on top of the file its `base` key names (relative to it)."""
-    if path.resolve() in seen:
-        raise GramError(f"Recipe {path} is its own base.")
-    if not path.is_file():
-        raise GramError(f"There is no recipe at {path}.")
-    try:
-        content = OmegaConf.load(path)
-        base = content.pop("base", None) if isinstance(content, DictConfig) else None
-    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError, OSError) as error:
-        raise GramError(f"Recipe {path} is not valid YAML: {_in_one_line(error)}.") from error
-    if not isinstance(content, DictConfig):
-        raise GramError(f"Recipe {path} must hold sections such as 'task:' and 'model:'.")
-    if base is None:
-        return content
-    below = _read_with_bases(path.parent / str(base), (*seen, path.resolve()))
-    return _merge(below, content, source=str(path))
-
-
-def _merge(below: Any, above: Any, source: str) -> Any:
-    try:
-        return OmegaConf.merge(below, above)
-    except (OmegaConfBaseException, TypeError) as error:  # a list where a section was, for example
-        raise GramError(f"{source} does not fit what it changes: {_in_one_line(error)}.") from error
-
-
-def _in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

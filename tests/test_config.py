@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from gram.config import Recipe, load_recipe
+from gram.config import Recipe
 from gram.errors import GramError
+from gram.recipe import load_recipe
 
 
 def write(folder: Path, name: str, text: str) -> Path:

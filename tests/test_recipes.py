@@ -7,8 +7,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from gram.config import ModelConfig, Recipe, load_recipe
+from gram.config import ModelConfig, Recipe
 from gram.nn.reasoner import Reasoner
+from gram.recipe import load_recipe
 from gram.tasks import make_task
 from gram.training.objective import Objective
 from gram.training.optim import build_optimizer

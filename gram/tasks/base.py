@@ -30,7 +30,7 @@ class Examples:
     targets: Tokens
     """[rows, length]; `IGNORE` where there is no label"""
     groups: Tokens
-    """[rows] number of the distinct input: rows of one group share the input and differ in the target"""
+    """[rows] number of the distinct input, ascending: rows of one group share the input and differ in the target"""
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, cast, get_args
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
@@ -46,6 +47,10 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
             raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
     if recipe.model.puzzle_tokens:
         raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
+    several = len(splits["train"]) > len(np.unique(splits["train"].groups))
+    if recipe.objective.learn_from_rollouts and several and type(task).augment is not Task.augment:
+        # The other solutions of an input are stored as they were before its slot's augmentation.
+        raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
     accelerator, _, number = device.partition(":")
     fabric = Fabric(accelerator=accelerator, devices=[int(number)] if number else 1, precision=config.precision)
     fabric.seed_everything(config.seed, verbose=False)
@@ -89,6 +94,8 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
             optimizer.zero_grad(set_to_none=True)
             averaged.update_parameters(model)
             slots.state, slots.steps = update.state, slots.steps + 1
+            if recipe.objective.learn_from_rollouts:
+                feeder.retarget(slots, update.rollouts)
             feeder.refill(slots, update.finished, model)
             log.add(update.metrics | {"gradient_norm": norm})
             if step % config.log_every == 0 or step == config.steps:

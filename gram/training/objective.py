@@ -90,6 +90,8 @@ class Update:
     state: State
     finished: Tensor
     """[slots] this slot's example is done"""
+    rollouts: Tensor
+    """[prior rows, length] what the slots that roll out from the prior now answer"""
     metrics: dict[str, Tensor]
     """Scalars for the log; NaN where nothing was measured in this step"""
 
@@ -119,7 +121,7 @@ class Objective(nn.Module):
     def forward(self, slots: Slots, beta: float, generator: torch.Generator) -> Update:
         """One supervision step for every slot: its loss, and the states to carry on from."""
         prior_rows = self.prior_rows(len(slots.index))
-        prior, learn = slice(0, prior_rows), slice(prior_rows, None)
+        prior, learn = slice(0, prior_rows), slice(0 if self.config.learn_from_rollouts else prior_rows, None)
         e_x = self.model.encoder(slots.inputs, slots.puzzle_ids)
         targets = slots.targets[learn]
         output = self._step(slots, learn, e_x, generator, targets)
@@ -139,12 +141,13 @@ class Objective(nn.Module):
         if prior_rows:
             with torch.no_grad():
                 rollout = self._step(slots, prior, e_x, generator, None)
-                state, h = State.cat([rollout.state, state]), rollout.state.h
+                guided = state.rows(slice(prior_rows - learn.start, None))
+                state, h = State.cat([rollout.state, guided]), rollout.state.h
                 outputs = self.model.decoder.logits(h).argmax(dim=-1)
         trains_heads = prior if prior_rows else learn
         head_loss, finished, head_metrics = self._head_losses(slots, trains_heads, h, outputs, state, generator)
         metrics |= head_metrics
-        return Update(loss + head_loss, state, finished, {**metrics, "loss": loss + head_loss})
+        return Update(loss + head_loss, state, finished, outputs[prior], {**metrics, "loss": loss + head_loss})
 
     def _step(
         self, slots: Slots, rows: slice, e_x: Tensor, generator: torch.Generator, targets: Tensor | None

@@ -81,6 +81,19 @@ class SlotFeeder:
         slots.min_steps[finished] = torch.from_numpy(self._minimum_steps(count)).to(device)
         slots.state = State.where(finished, model.initial_state(len(finished)), slots.state)
 
+    def retarget(self, slots: Slots, outputs: Tensor) -> None:
+        """Give the first slots the solution of their input that is nearest to their own outputs [rows, length]."""
+        groups, targets = self.examples.groups, self.examples.targets
+        for slot, output in enumerate(outputs.cpu().numpy()):
+            group = groups[int(slots.index[slot])]
+            solutions = targets[slice(*np.searchsorted(groups, (group, group + 1)))]
+            if len(solutions) == 1:  # the slot has it already, perhaps augmented
+                continue
+            agreement = (solutions == output).sum(axis=1)
+            # Less than one token's worth of chance decides between equally near ones.
+            nearest = solutions[np.argmax(agreement + self.generator.random(len(agreement)))]
+            slots.targets[slot] = torch.from_numpy(nearest).to(slots.targets.device)
+
     def _minimum_steps(self, count: int) -> np.ndarray:
         """With probability `explore` a random minimum in 2..N_sup, else 0."""
         explored = self.generator.random(count) < self.explore

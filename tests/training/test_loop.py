@@ -105,6 +105,17 @@ def test_the_same_seed_gives_the_same_weights(queens_recipe: RecipeBuilder, tmp_
     assert results["a"] == results["b"]
 
 
+def test_learning_from_rollouts_needs_the_solutions_as_the_slot_sees_them(
+    queens_recipe: RecipeBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = queens_recipe(objective={"learn_from_rollouts": True}, train=SHORT)
+    run(recipe, tmp_path / "fine")
+    monkeypatch.setattr(NQueens, "augment", lambda self, inputs, targets, generator: (inputs, targets), raising=False)
+    with pytest.raises(GramError, match="augments inputs with several solutions"):
+        run(recipe, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_the_saved_weights_are_the_averaged_ones(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
     for name, ema in (("plain", 0.0), ("averaged", 0.9)):
         run(queens_recipe(train={**SHORT, "ema": ema}), tmp_path / name)

@@ -340,6 +340,24 @@ def test_prior_slots_follow_the_prior(tiny_model: ModelBuilder, tiny_slots: Slot
     assert not update.state.h.requires_grad
 
 
+def test_prior_slots_can_teach_everything_and_still_follow_the_prior(
+    tiny_model: ModelBuilder, tiny_slots: SlotsBuilder
+) -> None:
+    model = tiny_model()
+    slots = tiny_slots(model, 4)
+    learning = objective_of(model, prior_share=0.5, learn_from_rollouts=True, **NO_HEADS)
+    every_slot = objective_of(model, prior_share=0, **NO_HEADS)
+    update = update_of(learning, slots)
+    # The loss is that of four posterior slots; only what the first two carry on is different.
+    posterior = update_of(every_slot, slots)
+    assert_close(update.loss, posterior.loss)
+    assert_close(update.state.h[2:], posterior.state.h[2:])
+    assert not torch.allclose(update.state.h[:2], posterior.state.h[:2])
+    assert torch.equal(update.rollouts, model.decoder.logits(update.state.h[:2]).argmax(dim=-1))
+    changed = replace(slots, targets=(slots.targets + 1).clamp(min=0) % model.vocab_size)
+    assert torch.equal(update_of(learning, changed).state.h[:2], update.state.h[:2])
+
+
 @pytest.mark.parametrize("guidance", ["none", "gaussian"])
 def test_heads_do_not_reach_the_core(tiny_model: ModelBuilder, tiny_slots: SlotsBuilder, guidance: str) -> None:
     model = tiny_model(guidance=guidance)

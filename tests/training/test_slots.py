@@ -162,3 +162,41 @@ def test_slots_are_real_pairs_of_the_task(tiny_model: ModelBuilder, queens: NQue
     slots = feeder.start(model, CPU)
     assert np.array_equal(slots.inputs.numpy(), examples.inputs[slots.index.numpy()])
     assert bool(queens.verify(slots.inputs.numpy(), slots.targets.numpy()).valid.all())
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 50), wrong=st.integers(0, 4))
+def test_retargeting_takes_the_nearest_solution_of_the_same_input(
+    tiny_model: ModelBuilder, queens: NQueens, seed: int, wrong: int
+) -> None:
+    model = tiny_model(vocab_size=queens.vocab_size, length=queens.length)
+    feeder = SlotFeeder(queens, queens.split("train"), slots=6, steps=2, explore=0, seed=seed)
+    slots = feeder.start(model, CPU)
+    kept = slots.targets[4:].clone()
+    generator = np.random.default_rng(seed)
+    solutions = [queens.solutions(inputs) for inputs in slots.inputs[:4].numpy()]
+    outputs = np.stack([generator.choice(found) for found in solutions])
+    for output in outputs:
+        output[generator.choice(queens.length, wrong, replace=False)] = 0
+    feeder.retarget(slots, torch.from_numpy(outputs))
+    for target, found, output in zip(slots.targets[:4].numpy(), solutions, outputs, strict=True):
+        assert (target == found).all(axis=1).any()
+        assert (target != output).sum() == (found != output).sum(axis=1).min()
+    assert torch.equal(slots.targets[4:], kept)
+
+
+def test_retargeting_leaves_the_only_solution_as_it_was_augmented(tiny_model: ModelBuilder) -> None:
+    feeder = feeder_of(5, 3)
+    slots = feeder.start(tiny_model(), CPU)
+    before = slots.targets.clone()
+    feeder.retarget(slots, torch.zeros_like(before))
+    assert torch.equal(slots.targets, before)
+
+
+def test_equally_near_solutions_are_chosen_by_chance(tiny_model: ModelBuilder) -> None:
+    task = CountingTask(length=2)
+    rows = Examples(np.zeros((2, 2), dtype=np.int64), np.array([[1, 2], [2, 1]]), np.zeros(2, dtype=np.int64))
+    feeder = SlotFeeder(task, rows, slots=64, steps=2, explore=0, seed=0)
+    slots = feeder.start(tiny_model(length=2), CPU)
+    feeder.retarget(slots, torch.zeros(64, 2, dtype=torch.long))
+    assert 10 < int((slots.targets[:, 0] == 1).sum()) < 54

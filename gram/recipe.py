@@ -1,0 +1,61 @@
+"""Recipes: YAML files that become settings.
+
+A recipe has the sections `task`, `model`, `objective`, `train` and `eval`. It may name a `base` recipe beside it and
+then holds only the differences, so that a variant of a model is a few lines. Dotted overrides (`train.lr=3e-4`) come
+last.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
+
+from gram.config import Recipe, parse_recipe
+from gram.errors import GramError
+
+
+def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
+    """Read a recipe, its bases, and `key=value` overrides; raise `GramError` on anything unknown."""
+    merged = OmegaConf.create(_read_with_bases(Path(path), seen=()))
+    for override in overrides or []:
+        if "=" not in override:
+            raise GramError(f"Override '{override}' is not of the form key=value, such as train.lr=3e-4.")
+    source = f"Recipe {path} with {', '.join(overrides)}" if overrides else f"Recipe {path}"
+    try:
+        changes = OmegaConf.from_dotlist(list(overrides or []))
+        content = OmegaConf.to_container(_merge(merged, changes, source), resolve=True)
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise GramError(f"{source}: {_in_one_line(error)}.") from error
+    return parse_recipe(content, source=str(path))
+
+
+def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
+    """Read one YAML file on top of the file its `base` key names (relative to it)."""
+    if path.resolve() in seen:
+        raise GramError(f"Recipe {path} is its own base.")
+    if not path.is_file():
+        raise GramError(f"There is no recipe at {path}.")
+    try:
+        content = OmegaConf.load(path)
+        base = content.pop("base", None) if isinstance(content, DictConfig) else None
+    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError, OSError) as error:
+        raise GramError(f"Recipe {path} is not valid YAML: {_in_one_line(error)}.") from error
+    if not isinstance(content, DictConfig):
+        raise GramError(f"Recipe {path} must hold sections such as 'task:' and 'model:'.")
+    if base is None:
+        return content
+    below = _read_with_bases(path.parent / str(base), (*seen, path.resolve()))
+    return _merge(below, content, source=str(path))
+
+
+def _merge(below: Any, above: Any, source: str) -> Any:
+    try:
+        return OmegaConf.merge(below, above)
+    except (OmegaConfBaseException, TypeError) as error:  # a list where a section was, for example
+        raise GramError(f"{source} does not fit what it changes: {_in_one_line(error)}.") from error
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
