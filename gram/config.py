@@ -115,7 +115,7 @@ class ObjectiveConfig(Section):
     prior_share: float = Field(0.125, ge=0, lt=1)
     """Share of slots that roll out from the prior and train the halt and value heads."""
     learn_from_rollouts: bool = False
-    """Let these slots train the rest too: the posterior leads each of their states to the solution nearest to it."""
+    """Let these slots (without guidance: all) train the rest too: each learns to reach the solution nearest to it."""
     halt_weight: float = Field(0.5, ge=0)
     """Weight of the halt loss."""
     value_weight: float = Field(0.5, ge=0)

@@ -91,7 +91,7 @@ class Update:
     finished: Tensor
     """[slots] this slot's example is done"""
     rollouts: Tensor
-    """[prior rows, length] what the slots that roll out from the prior now answer"""
+    """[rows, length] what the slots that roll out by themselves now answer: the first ones, or all without guidance"""
     metrics: dict[str, Tensor]
     """Scalars for the log; NaN where nothing was measured in this step"""
 
@@ -145,9 +145,10 @@ class Objective(nn.Module):
                 state, h = State.cat([rollout.state, guided]), rollout.state.h
                 outputs = self.model.decoder.logits(h).argmax(dim=-1)
         trains_heads = prior if prior_rows else learn
+        own = prior if self.model.guidance is not None else learn
         head_loss, finished, head_metrics = self._head_losses(slots, trains_heads, h, outputs, state, generator)
         metrics |= head_metrics
-        return Update(loss + head_loss, state, finished, outputs[prior], {**metrics, "loss": loss + head_loss})
+        return Update(loss + head_loss, state, finished, outputs[own], {**metrics, "loss": loss + head_loss})
 
     def _step(
         self, slots: Slots, rows: slice, e_x: Tensor, generator: torch.Generator, targets: Tensor | None
