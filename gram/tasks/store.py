@@ -1,0 +1,97 @@
+"""Where data comes from: a file the user has, a checked download, or a build that is kept.
+
+`GRAM_DATA` names a folder that is searched before anything is downloaded. `GRAM_CACHE` names the folder of downloads
+and builds; the system's cache folder by default.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gram.errors import GramError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def cache_folder() -> Path:
+    """Folder of downloads and builds."""
+    import pooch
+
+    return Path(os.environ.get("GRAM_CACHE") or pooch.os_cache("gram"))
+
+
+def find_file(*names: str) -> Path | None:
+    """The first of these paths that is a file below `GRAM_DATA`; None if it is not set or has none of them."""
+    folder = os.environ.get("GRAM_DATA")
+    if not folder:
+        return None
+    if not Path(folder).is_dir():
+        raise GramError(f"GRAM_DATA names {folder}, which is not a folder.")
+    return next((Path(folder) / name for name in names if (Path(folder) / name).is_file()), None)
+
+
+def check_sum(path: Path, known_hash: str) -> None:
+    """Raise `GramError` unless the file has the hash `algorithm:digest`."""
+    algorithm, digest = known_hash.split(":")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, algorithm).hexdigest()
+    if found != digest:
+        raise GramError(f"{path} is damaged or another file: its {algorithm} is {found}, not {digest}. Remove it.")
+
+
+def download(url: str, name: str, known_hash: str | None) -> Path:
+    """The file at `url`, downloaded once into the cache as `name`; a partial or wrong download never counts.
+
+    Args:
+        url: where it is.
+        name: path below the cache folder.
+        known_hash: `algorithm:digest`, such as md5:…; None only for a file that is checked in another way.
+    """
+    target = cache_folder() / name
+    if target.is_file():
+        if known_hash is not None:
+            check_sum(target, known_hash)
+        return target
+    import pooch
+
+    try:
+        # pooch writes to a temporary file and moves it into place when its hash is right
+        found = pooch.retrieve(url, known_hash, fname=target.name, path=target.parent, progressbar=True)
+    except (OSError, ValueError) as error:  # no network, an error of the server, another hash
+        reason = " ".join(str(error).split())
+        raise GramError(
+            f"Could not download {url} ({reason}). Put it into a folder as {name} and set GRAM_DATA to that folder."
+        ) from error
+    return Path(found)
+
+
+def kept(name: str, settings: dict[str, Any], build: Callable[[], Arrays]) -> Arrays:
+    """Arrays that are built once for these settings and kept in the cache.
+
+    Args:
+        name: what is built; with `settings` it makes the key, so change it when the way of building changes.
+        settings: everything that the result depends on, JSON-ready.
+        build: makes the arrays.
+    """
+    key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+    path = cache_folder() / "built" / f"{name}-{key}.npz"
+    if path.is_file():
+        try:
+            with np.load(path) as stored:
+                return dict(stored)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise GramError(f"The kept data {path} cannot be read ({error}): remove it.") from error
+    arrays = build()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    Path(file.name).replace(path)
+    return arrays
