@@ -31,6 +31,8 @@ class Examples:
     """[rows, length]; `IGNORE` where there is no label"""
     groups: Tokens
     """[rows] number of the distinct input, ascending: rows of one group share the input and differ in the target"""
+    puzzle_ids: Tokens | None = None
+    """[rows] which puzzle's own embedding stands in front, for tasks that have them (ARC)"""
 
     def __len__(self) -> int:
         return len(self.inputs)
