@@ -53,6 +53,8 @@ class ModelConfig(Section):
     """Hidden width of the SwiGLU over tokens."""
     positions: Literal["none", "learned", "rope"] = "learned"
     """Learned position embeddings, rotary ones inside attention, or none."""
+    image: tuple[int, int] | None = None
+    """Height and width of an image whose 2 x 2 patches are the positions; None for plain tokens."""
     puzzle_tokens: int = Field(0, ge=0)
     """Tokens in front that hold the puzzle's own embedding (ARC)."""
     puzzles: int = Field(0, ge=0)
@@ -82,6 +84,10 @@ class ModelConfig(Section):
     halting: Literal["sigmoid", "q_learning"] = "sigmoid"
     """Halt when sigmoid(q_halt) > 1/2 (TRM), or when q_halt > q_continue (HRM)."""
 
+    def position_count(self, length: int) -> int:
+        """How many positions the state has for `length` content tokens."""
+        return self.puzzle_tokens + (length if self.image is None else length // 4)
+
     @model_validator(mode="after")
     def _consistent(self) -> "ModelConfig":
         if self.mixing == "attention" and self.dim % (2 * self.heads):
@@ -94,6 +100,10 @@ class ModelConfig(Section):
             )
         if self.log_sigma_range[0] >= self.log_sigma_range[1]:
             raise ValueError("log_sigma_range must rise")
+        if self.image is not None and any(side < 2 or side % 2 for side in self.image):
+            raise ValueError(f"an image of {self.image[0]} x {self.image[1]} cannot be cut into 2 x 2 patches")
+        if self.image is not None and self.puzzle_tokens:
+            raise ValueError("an image has no puzzle tokens in front: set puzzle_tokens and puzzles to 0")
         if bool(self.puzzle_tokens) != bool(self.puzzles):
             raise ValueError("puzzle_tokens and puzzles go together: set both or neither")
         return self

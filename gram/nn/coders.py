@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gram.config import ModelConfig
+from gram.nn.images import PatchDecoder, PatchEncoder
 from gram.nn.layers import Linear, SwiGLU, truncated_normal_
 
 HALT_BIAS = -5.0
@@ -21,18 +22,21 @@ class Encoder(nn.Module):
         self.dim = config.dim
         self.puzzle_tokens = config.puzzle_tokens
         std = 1 / math.sqrt(config.dim)  # times sqrt(D) gives unit variance
-        self.tokens = nn.Parameter(truncated_normal_(torch.empty(vocab_size, config.dim), std))
+        self.patches = None if config.image is None else PatchEncoder(config.dim, config.image)
+        if self.patches is None:
+            self.tokens = nn.Parameter(truncated_normal_(torch.empty(vocab_size, config.dim), std))
         self.positions: nn.Parameter | None = None
         if config.positions == "learned":
-            shape = (length + config.puzzle_tokens, config.dim)
+            shape = (config.position_count(length), config.dim)
             self.positions = nn.Parameter(truncated_normal_(torch.empty(shape), std))
         self.puzzles: nn.Parameter | None = None
         if config.puzzle_tokens:
             self.puzzles = nn.Parameter(torch.zeros(config.puzzles, config.puzzle_tokens * config.dim))
 
     def forward(self, inputs: Tensor, puzzle_ids: Tensor | None = None) -> Tensor:
-        """inputs [batch, length] (and puzzle_ids [batch]) -> e_x [batch, puzzle_tokens + length, dim]."""
-        embedded = self.tokens[inputs]
+        """inputs [batch, length] (and puzzle_ids [batch]) -> e_x [batch, positions, dim]."""
+        # Patches have unit variance already; tokens get it from the factor at the end.
+        embedded = self.tokens[inputs] if self.patches is None else self.patches(inputs) / math.sqrt(self.dim)
         if self.puzzles is not None:
             if puzzle_ids is None:
                 raise ValueError("this model has puzzle embeddings: give puzzle_ids")
@@ -60,7 +64,9 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.puzzle_tokens = config.puzzle_tokens
-        self.lm = Linear(config.dim, vocab_size)
+        self.lm: nn.Module = Linear(config.dim, vocab_size)
+        if config.image is not None:
+            self.lm = PatchDecoder(config.dim, vocab_size, config.image)
         pooled = config.readout == "pooled"
         self.pool = SwiGLU(config.dim, config.dim) if pooled else None
         self.halt = nn.Linear(config.dim, 2)
@@ -71,7 +77,7 @@ class Decoder(nn.Module):
         nn.init.zeros_(self.value.bias)
 
     def logits(self, h: Tensor) -> Tensor:
-        """h [batch, puzzle_tokens + length, dim] -> [batch, length, vocabulary]."""
+        """h [batch, positions, dim] -> [batch, length, vocabulary]."""
         return self.lm(h[:, self.puzzle_tokens :])  # type: ignore[no-any-return]
 
     def readout(self, h: Tensor) -> Readout:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gram.config import ModelConfig
+from gram.nn.images import PatchEncoder
 from gram.nn.layers import SwiGLU
 
 OUTPUT_SCALE = 0.1
@@ -72,11 +73,17 @@ class Guidance(nn.Module):
         self.puzzle_tokens = config.puzzle_tokens
         self.prior = GaussianHead(config)
         self.posterior = GaussianHead(config)
-        # One row more than the vocabulary: the last one stands for "no label here".
-        self.targets = nn.Embedding(vocab_size + 1, config.dim)
+        self.targets: nn.Embedding | PatchEncoder
+        if config.image is not None:
+            self.targets = PatchEncoder(config.dim, config.image)
+        else:
+            # One row more than the vocabulary: the last one stands for "no label here".
+            self.targets = nn.Embedding(vocab_size + 1, config.dim)
 
     def embed_targets(self, targets: Tensor) -> Tensor:
-        """targets [batch, length], negative where unlabelled -> e_y [batch, tokens, dim]."""
+        """targets [batch, length], negative where unlabelled -> e_y [batch, positions, dim]."""
+        if isinstance(self.targets, PatchEncoder):
+            return self.targets(targets)  # type: ignore[no-any-return]
         unlabelled = self.targets.num_embeddings - 1
         e_y = self.targets(torch.where(targets < 0, unlabelled, targets))
         if self.puzzle_tokens:

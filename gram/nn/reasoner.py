@@ -76,7 +76,7 @@ class Reasoner(nn.Module):
         self.config = config
         self.vocab_size = vocab_size
         self.length = length
-        self.tokens = length + config.puzzle_tokens
+        self.tokens = config.position_count(length)
         self.encoder = Encoder(config, vocab_size, length)
         self.decoder = Decoder(config, vocab_size)
         self.low = self._network()
