@@ -125,9 +125,10 @@ def load(name: str | Path, *, device: str = "auto") -> Solver:
 
 
 def shipped_models() -> dict[str, Path]:
-    """The models that come with the package, by name."""
+    """The models that come with the package, by name: nqueens-8 before nqueens-10."""
     root = Path(str(resources.files("gram") / "pretrained"))
-    return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{CONFIG_FILE}"))}
+    folders = (path.parent for path in root.glob(f"*/{CONFIG_FILE}"))
+    return {path.name: path for path in sorted(folders, key=lambda path: (len(path.name), path.name))}
 
 
 def find_model(name: str | Path) -> Path:
