@@ -120,7 +120,7 @@ class Solver:
 
 
 def load(name: str | Path, *, device: str = "auto") -> Solver:
-    """Load a shipped model (`nqueens-8`), a folder written by `gram train`, or a Hugging Face hub id."""
+    """Load a shipped model (`nqueens-8`, `nqueens-10`), a folder written by `gram train`, or a Hugging Face hub id."""
     return Solver.from_pretrained(name, device=device)
 
 
