@@ -8,7 +8,6 @@ solutions an input has, so a model is asked to cover many right answers rather t
     print(task.render(train.targets[0], train.inputs[0]))
 """
 
-import hashlib
 import re
 from functools import cache, cached_property
 from itertools import combinations
@@ -164,20 +163,6 @@ class NQueens(Task):
         targets = all_boards(self.size)[solution]
         given = targets & np.repeat(self._kept_rows, self.size, axis=1)[subset]
         return Examples(_tokens(given), _tokens(targets), groups[chosen])
-
-    def split_hash(self) -> str:
-        """Return the first 12 hex digits of the SHA-256 of the train, validation and test arrays, in that order."""
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> str:
-        digest = hashlib.sha256()
-        names: tuple[SplitName, ...] = ("train", "validation", "test")
-        for name in names:
-            examples = self.split(name)
-            for array in (examples.inputs, examples.targets, examples.groups):
-                digest.update(array.astype("<i8", copy=False).tobytes())
-        return digest.hexdigest()[:12]
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
         """Judge outputs [rows, length] against inputs [rows, length].
