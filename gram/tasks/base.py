@@ -61,6 +61,8 @@ class Task(ABC):
     name: str
     vocab_size: int
     length: int
+    augments: bool = False
+    """Whether `augment` changes anything; set it where it does."""
 
     @abstractmethod
     def split(self, name: SplitName) -> Examples:

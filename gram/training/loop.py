@@ -48,7 +48,7 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     if recipe.model.puzzle_tokens:
         raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
     several = len(splits["train"]) > len(np.unique(splits["train"].groups))
-    if recipe.objective.learn_from_rollouts and several and type(task).augment is not Task.augment:
+    if recipe.objective.learn_from_rollouts and several and task.augments:
         # The other solutions of an input are stored as they were before its slot's augmentation.
         raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
     accelerator, _, number = device.partition(":")
