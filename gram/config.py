@@ -12,6 +12,8 @@ from gram.errors import GramError
 Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "direct"]
 
 
+PATCH = 2
+"""Side of an image's patches, in pixels; each patch is one position."""
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -86,7 +88,7 @@ class ModelConfig(Section):
 
     def position_count(self, length: int) -> int:
         """How many positions the state has for `length` content tokens."""
-        return self.puzzle_tokens + (length if self.image is None else length // 4)
+        return self.puzzle_tokens + (length if self.image is None else length // PATCH**2)
 
     @model_validator(mode="after")
     def _consistent(self) -> "ModelConfig":
@@ -100,8 +102,10 @@ class ModelConfig(Section):
             )
         if self.log_sigma_range[0] >= self.log_sigma_range[1]:
             raise ValueError("log_sigma_range must rise")
-        if self.image is not None and any(side < 2 or side % 2 for side in self.image):
-            raise ValueError(f"an image of {self.image[0]} x {self.image[1]} cannot be cut into 2 x 2 patches")
+        if self.image is not None and any(side < PATCH or side % PATCH for side in self.image):
+            raise ValueError(
+                f"an image of {self.image[0]} x {self.image[1]} cannot be cut into {PATCH} x {PATCH} patches"
+            )
         if self.image is not None and self.puzzle_tokens:
             raise ValueError("an image has no puzzle tokens in front: set puzzle_tokens and puzzles to 0")
         if bool(self.puzzle_tokens) != bool(self.puzzles):

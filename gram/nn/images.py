@@ -5,10 +5,9 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gram.config import PATCH
 from gram.nn.layers import Linear
 
-PATCH = 2
-"""Side of a patch, in pixels."""
 BLACK, WHITE = 1, 2
 
 

@@ -47,8 +47,8 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
             raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
     if recipe.model.puzzle_tokens:
         raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
-    several = len(splits["train"]) > len(np.unique(splits["train"].groups))
-    if recipe.objective.learn_from_rollouts and several and task.augments:
+    groups = splits["train"].groups
+    if recipe.objective.learn_from_rollouts and task.augments and len(groups) > len(np.unique(groups)):
         # The other solutions of an input are stored as they were before its slot's augmentation.
         raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
     accelerator, _, number = device.partition(":")

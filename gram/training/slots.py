@@ -84,15 +84,17 @@ class SlotFeeder:
     def retarget(self, slots: Slots, outputs: Tensor) -> None:
         """Give the first slots the solution of their input that is nearest to their own outputs [rows, length]."""
         groups, targets = self.examples.groups, self.examples.targets
-        for slot, output in enumerate(outputs.cpu().numpy()):
-            group = groups[int(slots.index[slot])]
-            solutions = targets[slice(*np.searchsorted(groups, (group, group + 1)))]
-            if len(solutions) == 1:  # the slot has it already, perhaps augmented
-                continue
-            agreement = (solutions == output).sum(axis=1)
+        # The device is read and written once each, whatever the number of slots.
+        rows, answers = slots.index[: len(outputs)].cpu().numpy(), outputs.cpu().numpy()
+        first, after = (np.searchsorted(groups, groups[rows], side) for side in ("left", "right"))
+        chosen = slots.targets[: len(outputs)].cpu()
+        for slot in np.flatnonzero(after - first > 1):  # others have their only solution already, perhaps augmented
+            solutions = targets[first[slot] : after[slot]]
+            agreement = (solutions == answers[slot]).sum(axis=1)
             # Less than one token's worth of chance decides between equally near ones.
-            nearest = solutions[np.argmax(agreement + self.generator.random(len(agreement)))]
-            slots.targets[slot] = torch.from_numpy(nearest).to(slots.targets.device)
+            nearest = np.argmax(agreement + self.generator.random(len(agreement)))
+            chosen[slot] = torch.from_numpy(solutions[nearest])
+        slots.targets[: len(outputs)] = chosen.to(slots.targets.device)
 
     def _minimum_steps(self, count: int) -> np.ndarray:
         """With probability `explore` a random minimum in 2..N_sup, else 0."""
