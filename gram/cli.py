@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from gram.errors import GramError
-from gram.report import FIGURES, answers_as_json, bar, check_target, percent, show_answers, show_result, side_by_side
+from gram.report import FIGURES, answers_as_json, bar, check_target, percent, show_answers, show_result
 
 if TYPE_CHECKING:
     from gram.inference.rollout import SampleOptions
@@ -70,19 +70,32 @@ def evaluate_model(
     decode: Annotated[Literal["argmax", "sample"], typer.Option(help="Ablation: sample the output tokens.")] = "argmax",
     initial: Annotated[Literal["fixed", "random"], typer.Option(help="Ablation: draw z_0 anew each time.")] = "fixed",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure and setting here.")] = None,
+    submission: Annotated[Path | None, typer.Option(help="ARC: write a Kaggle submission file.")] = None,
 ) -> None:
-    """Accuracy, coverage and steps on held-out inputs."""
+    """Accuracy, coverage and steps on held-out inputs (validity for generated ones, pass@k for ARC)."""
     check_target(json_file)
+    check_target(submission)
     from gram.evaluation.evaluate import evaluate
 
     solver = _load(model, device)
     options = _options(
         solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, decode=decode, initial=initial
     )
+    if submission is not None and (solver.task.scoring != "votes" or split != "test"):
+        raise GramError("A submission is written for the test split of ARC only.")
     examples = solver.task.split(split)
-    total = len(examples.distinct(limit)[0]) * options.width
+    total = len(examples.distinct(limit).rows) * options.width
     with bar(console, "sampling", total) as advance:
-        result = evaluate(solver.model, solver.task, split, options, limit=limit, progress=advance, examples=examples)
+        result = evaluate(
+            solver.model,
+            solver.task,
+            split,
+            options,
+            limit=limit,
+            progress=advance,
+            examples=examples,
+            submission=submission,
+        )
     result["model"] = model
     show_result(console, result)
     if json_file is not None:
@@ -117,7 +130,7 @@ def tune(
     for depth, temperature in product(tried_depths, tried_temperatures):
         SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
     solver = _load(model.resolve(), device)
-    total = len(solver.task.split("validation").distinct(limit)[0]) * width * len(tried_temperatures)
+    total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
     with bar(console, "sampling", total) as advance:
         tried = try_settings(
             solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
@@ -178,40 +191,22 @@ def solve(
 
 @app.command()
 def data(
-    task: Annotated[str, typer.Argument(help="A task, such as nqueens-8.")],
+    task: Annotated[str, typer.Argument(help="A task: nqueens-8, colouring-8, sudoku-hard, arc-1, mnist, tokens, ...")],
+    options: Annotated[
+        list[str] | None, typer.Argument(help="The task's options, such as seed=1 path=mine.jsonl.")
+    ] = None,
     show: Annotated[int, typer.Option(min=0, help="Print this many examples.")] = 0,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the distribution of solution counts into this file.")
+        Path | None, typer.Option(help="Draw examples and the distribution of solution counts into this file.")
     ] = None,
 ) -> None:
-    """Prepare a task's data; print its splits, their hash, and examples."""
+    """Prepare a task's data; print its splits, their hash, solution counts, and examples."""
     check_target(figure, FIGURES)
-    import numpy as np
-    from rich.progress import track
-    from rich.table import Table
-
+    from gram.data_report import report_data
+    from gram.recipe import parse_options
     from gram.tasks import make_task
 
-    built = make_task(task)
-    splits: list[Split] = ["train", "validation", "test"]
-    examples = {name: built.split(name) for name in splits}
-    table = Table("split", "pairs", "distinct inputs", title=f"{built.name}, split hash {built.split_hash()}")
-    for name, part in examples.items():
-        table.add_row(name, f"{len(part):,}", f"{len(np.unique(part.groups)):,}")
-    console.print(table)
-    for row in range(min(show, len(examples["test"]))):
-        given, target = examples["test"].inputs[row], examples["test"].targets[row]
-        solutions = built.solutions(given)
-        console.print(f"\nExample {row + 1}: {'' if solutions is None else len(solutions)} solution(s)")
-        boards = [("input", built.render(given, given)), ("target", built.render(target, given))]
-        console.print(side_by_side(boards), markup=False, highlight=False)
-    if figure is not None:
-        from gram.experiments.figures import solution_counts_figure
-
-        inputs = np.concatenate([part.distinct()[0] for part in examples.values()])
-        counts = np.array([len(built.solutions(row)) for row in track(inputs, "counting solutions", console=console)])  # type: ignore[arg-type]
-        solution_counts_figure(built, counts, figure)
-        console.print(f"Distribution of solution counts: {figure}", markup=False, soft_wrap=True)
+    report_data(console, make_task(task, **parse_options(options or [])), show, figure)
 
 
 @app.command("import")

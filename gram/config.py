@@ -60,7 +60,7 @@ class ModelConfig(Section):
     puzzle_tokens: int = Field(0, ge=0)
     """Tokens in front that hold the puzzle's own embedding (ARC)."""
     puzzles: int = Field(0, ge=0)
-    """How many puzzles have an embedding."""
+    """How many puzzles have an embedding; 0 takes the task's number."""
     low_steps: int = Field(2, ge=1)
     """Low-level updates per transition [K]; for a flat state, applications of the network per transition."""
     transitions: int = Field(2, ge=1)
@@ -108,8 +108,8 @@ class ModelConfig(Section):
             )
         if self.image is not None and self.puzzle_tokens:
             raise ValueError("an image has no puzzle tokens in front: set puzzle_tokens and puzzles to 0")
-        if bool(self.puzzle_tokens) != bool(self.puzzles):
-            raise ValueError("puzzle_tokens and puzzles go together: set both or neither")
+        if self.puzzles and not self.puzzle_tokens:
+            raise ValueError("puzzles without puzzle_tokens: set both or neither")
         return self
 
 
@@ -161,6 +161,10 @@ class TrainConfig(Section):
     """Decoupled weight decay."""
     betas: tuple[Decay, Decay] = (0.9, 0.95)
     """Moment decay of the optimiser."""
+    puzzle_lr: float = Field(1e-2, gt=0)
+    """Peak learning rate of the puzzle embeddings, which have an optimiser of their own (sparse sign descent)."""
+    puzzle_weight_decay: float = Field(0.1, ge=0)
+    """Its weight decay."""
     clip: float = Field(1.0, gt=0)
     """Largest norm of the gradient."""
     ema: Decay = 0.999

@@ -19,9 +19,7 @@ from gram.errors import GramError
 def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     """Read a recipe, its bases, and `key=value` overrides; raise `GramError` on anything unknown."""
     merged = OmegaConf.create(_read_with_bases(Path(path), seen=()))
-    for override in overrides or []:
-        if "=" not in override:
-            raise GramError(f"Override '{override}' is not of the form key=value, such as train.lr=3e-4.")
+    _check_form(overrides or [], "train.lr=3e-4")
     source = f"Recipe {path} with {', '.join(overrides)}" if overrides else f"Recipe {path}"
     try:
         changes = OmegaConf.from_dotlist(list(overrides or []))
@@ -29,6 +27,22 @@ def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     except (OmegaConfBaseException, YAMLError) as error:
         raise GramError(f"{source}: {_in_one_line(error)}.") from error
     return parse_recipe(content, source=str(path))
+
+
+def _check_form(overrides: list[str], example: str) -> None:
+    for override in overrides:
+        if "=" not in override:
+            raise GramError(f"'{override}' is not of the form key=value, such as {example}.")
+
+
+def parse_options(options: list[str]) -> dict[str, Any]:
+    """`key=value` options, values read as YAML: seed=1 is a number, shape=[9,9] a list."""
+    _check_form(options, "seed=1")
+    try:
+        content = OmegaConf.to_container(OmegaConf.from_dotlist(options))
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise GramError(f"The options {' '.join(options)} cannot be read: {_in_one_line(error)}.") from error
+    return {str(key): value for key, value in dict(content).items()}  # type: ignore[arg-type]
 
 
 def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:

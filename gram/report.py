@@ -36,7 +36,7 @@ def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
         raise GramError(f"The folder of {path} does not exist.")
     if suffixes and path.suffix not in suffixes:
         raise GramError(f"{path} must end in one of {', '.join(suffixes)}.")
-    if path.name in ("config.json", "model.safetensors"):
+    if path.name in ("config.json", "model.safetensors", "puzzles.json"):
         raise GramError(f"{path} could be a part of a model: choose another name.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise GramError(f"{path} may not be written.")
@@ -48,18 +48,10 @@ def percent(value: float) -> str:
 
 
 def show_result(console: Console, result: dict[str, Any]) -> None:
-    """Print an evaluation: the headline, all inputs, and by number of solutions, with every setting."""
-    from rich.table import Table
-
-    columns = ("", "inputs", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
+    """Print an evaluation as its task is scored, with every setting."""
     title = f"{result['task']}, {result['split']} split {result['split_hash']}"
-    table = Table(*columns, title=title)
-    _add_row(table, result["headline"], result["headline_rows"], result)
-    _add_row(table, "all distinct inputs", result["all_inputs"]["inputs"], result["all_inputs"])
-    table.add_section()
-    for line in result["by_solutions"]:
-        _add_row(table, f"{line['solutions']} solution(s)", line["inputs"], line)
-    console.print(table)
+    tables = {"solutions": _solutions_table, "generation": _generation_table, "votes": _votes_table}
+    console.print(tables[result.get("scoring", "solutions")](result, title))
     console.print(
         f"depth {result['depth']} x width {result['width']}, temperature {result['temperature']}, "
         f"seed {result['seed']}, mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
@@ -69,6 +61,40 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
             f"trained {result['train_steps']} steps in {result['train_minutes']:.1f} minutes, "
             f"seed {result['train_seed']}"
         )
+
+
+def _solutions_table(result: dict[str, Any], title: str) -> "Table":
+    """The headline, all inputs, and by number of solutions."""
+    from rich.table import Table
+
+    columns = ("", "inputs", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
+    conflicts = f"{result['conflicts']:,} broken rules in the first samples of all inputs"
+    table = Table(*columns, title=title, caption=conflicts)
+    _add_row(table, result["headline"], result["headline_rows"], result)
+    _add_row(table, "all distinct inputs", result["all_inputs"]["inputs"], result["all_inputs"])
+    table.add_section()
+    for line in result["by_solutions"]:
+        _add_row(table, f"{line['solutions']} solution(s)", line["inputs"], line)
+    return table
+
+
+def _generation_table(result: dict[str, Any], title: str) -> "Table":
+    from rich.table import Table
+
+    table = Table("samples", "valid", "distinct among valid", "new among distinct", title=title)
+    shares = (percent(result[key]) for key in ("validity", "uniqueness", "novelty"))
+    table.add_row(f"{result['samples']:,}", *shares)
+    return table
+
+
+def _votes_table(result: dict[str, Any], title: str) -> "Table":
+    from rich.table import Table
+
+    passes = [key for key in result if key.startswith("pass@")]
+    table = Table("", "count", *passes, title=title)
+    for kind in ("grids", "tasks"):
+        table.add_row(f"mean over {kind}", f"{result[kind]:,}", *(percent(result["by"][kind][key]) for key in passes))
+    return table
 
 
 def _add_row(table: "Table", name: str, count: int, figures: dict[str, Any]) -> None:

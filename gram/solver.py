@@ -15,7 +15,7 @@ from gram.inference.select import Rule, distinct, select
 from gram.machine import choose_device
 from gram.tasks import make_task
 from gram.tasks.base import Task, Tokens
-from gram.training.checkpoint import CONFIG_FILE, load_model
+from gram.training.checkpoint import CONFIG_FILE, load_model, load_puzzle_table
 
 if TYPE_CHECKING:
     from gram.nn.reasoner import Reasoner
@@ -70,6 +70,8 @@ class Solver:
         task = make_task(recipe.task.name, **recipe.task.options)
         if (task.vocab_size, task.length) != (model.vocab_size, model.length):
             raise GramError(f"{folder} holds a model of another shape than its task {task.name}: it cannot be used.")
+        if (table := load_puzzle_table(folder)) is not None:
+            task.check_puzzle_table(table)
         return cls(model.to(target), task, recipe)
 
     def push_to_hub(self, repo_id: str, folder: str | Path, **options: Any) -> None:
@@ -80,15 +82,19 @@ class Solver:
         api.create_repo(repo_id, exist_ok=True)
         api.upload_folder(repo_id=repo_id, folder_path=str(folder), **options)
 
-    def solve(self, puzzle: str | Sequence[int] | Tokens, *, rule: Rule = "vote", **options: Any) -> Result:
-        """Sample trajectories for one puzzle (text, or tokens [length]) and judge them.
+    def solve(self, puzzle: Any, *, rule: Rule = "vote", puzzle_id: int = 0, **options: Any) -> Result:
+        """Sample trajectories for one puzzle (text, tokens [length], or what `task.parse` takes) and judge them.
 
+        For a model with puzzle embeddings `puzzle_id` says whose to use; 0 stands for an unknown puzzle.
         Options are those of `SampleOptions` (width, depth, temperature, seed, halt, keep_steps ...); what is not given
         comes from the model's recipe. Verified answers go before unverified ones; `rule` decides among equals.
         """
-        given = self.task.parse(puzzle) if isinstance(puzzle, str) else self._checked(puzzle)
+        tokens = isinstance(puzzle, (Sequence, np.ndarray)) and not isinstance(puzzle, str)
+        given = self._checked(puzzle) if tokens else self.task.parse(puzzle)
+        if puzzle_id and not 0 <= puzzle_id < self.model.config.puzzles:
+            raise GramError(f"There is no puzzle id {puzzle_id}: this model has {self.model.config.puzzles}.")
         chosen = self.with_options(**options)
-        trajectories = sample(self.model, given[None], chosen)
+        trajectories = sample(self.model, given[None], chosen, puzzle_ids=np.array([puzzle_id]))
         outputs = self.task.canonical(trajectories.outputs[0])
         valid = self.task.verify(np.repeat(given[None], len(outputs), axis=0), outputs).valid
         solutions, counts = distinct(outputs[valid])

@@ -1,7 +1,9 @@
 """Tiny models and what to feed them. The builders are session fixtures so that property tests may use them too."""
 
 import os
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 # Before torch is imported, and for child processes too: at these sizes several threads only wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -75,6 +77,19 @@ def tiny_slots() -> SlotsBuilder:
         return Slots(torch.arange(count), inputs, targets, state, made, zeros, memory)
 
     return build
+
+
+@pytest.fixture(scope="session")
+def latin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data and the plugin of the example in docs/bring-your-own.md, made by its own code."""
+    text = (Path(__file__).parents[1] / "docs" / "bring-your-own.md").read_text()
+    writer, plugin = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    folder = tmp_path_factory.mktemp("latin")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec(writer, {})
+    (folder / "latin.py").write_text(plugin)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -61,7 +61,7 @@ def test_a_chain_of_bases_merges_section_by_section(tmp_path: Path) -> None:
         ("model: {guidance: gauss}", "model.guidance: Input should be 'none', 'gaussian'"),
         ("model: {mixing: attention, dim: 60, heads: 8}", "dim 60 must be a multiple of 2 x heads"),
         ("model: {positions: rope}", "positions 'rope' needs mixing 'attention'"),
-        ("model: {puzzle_tokens: 16}", "puzzle_tokens and puzzles go together"),
+        ("model: {puzzles: 16}", "puzzles without puzzle_tokens"),
         ("- train", "must hold sections such as 'task:' and 'model:'"),
         ("train: [1", "is not valid YAML"),
         ("train: {steps: 1}\ntrain: {steps: 2}", "is not valid YAML"),

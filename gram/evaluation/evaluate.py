@@ -1,13 +1,25 @@
-"""Evaluate a model on a split: sample, judge, and report every figure with its settings."""
+"""Evaluate a model on a split: sample, score as the task is scored, and report every figure with its settings."""
 
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from gram.errors import GramError
+from gram.evaluation.generation import score_samples
 from gram.evaluation.metrics import measure, summarise
-from gram.inference.rollout import Progress, SampleOptions, sample
+from gram.inference.rollout import Progress, SampleOptions, Trajectories, sample
 from gram.nn.reasoner import Reasoner
-from gram.tasks.base import Examples, SplitName, Task
+from gram.tasks.base import Distinct, Examples, SplitName, Task
+
+if TYPE_CHECKING:
+    from gram.tasks.arc import ARC
+
+HEADLINES = {
+    "solutions": ("accuracy_all_samples", "coverage"),
+    "generation": ("validity", "uniqueness"),
+    "votes": ("pass@1", "pass@2"),
+}
+"""The two figures that a run is followed by, for each way of scoring."""
 
 
 def evaluate(
@@ -19,20 +31,35 @@ def evaluate(
     limit: int | None = None,
     progress: Progress | None = None,
     examples: Examples | None = None,
+    submission: Path | None = None,
 ) -> dict[str, Any]:
-    """Accuracy, coverage and steps on a split (its first `limit` distinct inputs), as a JSON-ready dictionary."""
+    """All figures on a split (its first `limit` distinct inputs), as a JSON-ready dictionary.
+
+    For a task that is scored by votes, the two best answers to every question can go to the file `submission`.
+    """
     examples = task.split(split) if examples is None else examples
     if not len(examples):
         raise GramError(f"The {split} split of {task.name} is empty: there is nothing to evaluate.")
-    inputs, rows_per_input = examples.distinct(limit)
-    trajectories = sample(model, inputs, options, progress=progress)
-    result = summarise(measure(task, inputs, trajectories), rows_per_input, trajectories.steps)
+    asked = examples.distinct(limit)
+    trajectories = sample(model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
     settings = {key: value for key, value in asdict(options).items() if key != "keep_steps"}
     return {
-        **result,
+        **score(task, asked, trajectories, submission),
         **settings,
         "task": task.name,
+        "scoring": task.scoring,
         "split": split,
         "split_hash": task.split_hash(),
         "parameters": model.parameter_count,
     }
+
+
+def score(task: Task, asked: Distinct, trajectories: Trajectories, submission: Path | None = None) -> dict[str, Any]:
+    """The figures of trajectories [inputs, width] for the inputs that were asked."""
+    if task.scoring == "generation":
+        return score_samples(task, asked.inputs, trajectories)
+    if task.scoring == "votes":
+        from gram.evaluation.arc_vote import score_votes
+
+        return score_votes(cast("ARC", task), asked, trajectories, submission)
+    return summarise(measure(task, asked.inputs, trajectories), asked.rows, trajectories.steps)

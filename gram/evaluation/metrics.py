@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.inference.rollout import Trajectories
-from gram.tasks.base import Task, Tokens
+from gram.tasks.base import IGNORE, Task, Tokens
 
 Floats = NDArray[np.float64]
 
@@ -27,33 +27,47 @@ class PerInput:
     valid_share: Floats
     """share of the trajectories whose output is valid"""
     coverage: Floats
-    """distinct valid outputs found / all solutions"""
+    """solutions found / all solutions"""
     any_valid: Floats
     """1 if any trajectory's output is valid"""
+    conflicts: Tokens
+    """how many rules the first trajectory's output breaks"""
 
 
 def measure(task: Task, inputs: Tokens, trajectories: Trajectories) -> PerInput:
     """Judge the outputs of inputs [inputs, length] by the task's own checker and list of solutions."""
     count, width, length = trajectories.outputs.shape
     outputs = task.canonical(trajectories.outputs.reshape(-1, length))
-    valid = task.verify(np.repeat(inputs, width, axis=0), outputs).valid.reshape(count, width)
+    verdict = task.verify(np.repeat(inputs, width, axis=0), outputs)
+    valid, conflicts = verdict.valid.reshape(count, width), verdict.conflicts.reshape(count, width)
     outputs = outputs.reshape(count, width, length)
-    totals = np.array([_count_solutions(task, row) for row in inputs])
-    distinct = np.array([len(np.unique(outputs[i][valid[i]], axis=0)) for i in range(count)])
+    solutions = [_solutions(task, row) for row in inputs]
+    found = [_hits(some, outputs[i][valid[i]]) for i, some in enumerate(solutions)]
+    totals = np.array([len(some) for some in solutions])
     return PerInput(
         solutions=totals,
         first_valid=valid[:, 0].astype(np.float64),
         valid_share=valid.mean(axis=1),
-        coverage=distinct / totals,
+        coverage=np.array(found) / totals,
         any_valid=np.asarray(valid.any(axis=1), dtype=np.float64),
+        conflicts=conflicts[:, 0],
     )
 
 
-def _count_solutions(task: Task, tokens: Tokens) -> int:
+def _solutions(task: Task, tokens: Tokens) -> Tokens:
     solutions = task.solutions(tokens)
     if solutions is None or len(solutions) == 0:
         raise GramError(f"Task {task.name} cannot list the solutions of this input, so coverage is not defined.")
-    return len(solutions)
+    return task.canonical(solutions)
+
+
+def _hits(solutions: Tokens, outputs: Tokens) -> int:
+    """How many of solutions [solutions, length] are among outputs [outputs, length], wherever they have labels."""
+    outputs = np.unique(outputs, axis=0)
+    hit = np.zeros(len(solutions), dtype=np.bool_)
+    for output in outputs:
+        hit |= ((solutions == output) | (solutions == IGNORE)).all(axis=1)
+    return int(hit.sum())
 
 
 def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int64]) -> dict[str, object]:
@@ -79,6 +93,7 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
             }
             for k in np.unique(per_input.solutions)
         ],
+        "conflicts": int(per_input.conflicts.sum()),
         "mean_steps": float(steps.mean()),
     }
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from gram.errors import GramError
 from gram.evaluation.metrics import measure, summarise
 from gram.inference.rollout import SampleOptions, sample
 from gram.solver import Solver
@@ -20,12 +21,14 @@ def try_settings(
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     """Evaluate every depth and temperature on the validation split; all depths are read off the same trajectories."""
-    inputs, rows_per_input = solver.task.split("validation").distinct(limit)
+    if solver.task.scoring != "solutions":
+        raise GramError(f"Task {solver.task.name} has no accuracy and coverage to choose depth and temperature by.")
+    inputs, rows_per_input, puzzle_ids = solver.task.split("validation").distinct(limit)
     results = []
     for temperature in temperatures:
         # No halting, so that every depth of every trajectory is there to be read off.
         options = SampleOptions(width=width, depth=max(depths), temperature=temperature, seed=seed, keep_steps=True)
-        drawn = sample(solver.model, inputs, options, progress=progress)
+        drawn = sample(solver.model, inputs, options, puzzle_ids=puzzle_ids, progress=progress)
         for depth in depths:
             assert drawn.step_outputs is not None
             cut = replace(drawn, outputs=drawn.step_outputs[:, :, depth - 1], steps=drawn.steps.clip(max=depth))

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from gram.solver import Result
-from gram.tasks.base import Task, Tokens
+from gram.tasks.base import Examples, Task, Tokens
 
 
 def trajectories_figure(result: Result, path: Path, *, trajectories: int = 4, columns: int = 7) -> None:
@@ -56,13 +56,22 @@ def _different_ends(result: Result, count: int) -> list[int]:
     return (fresh + others)[:count]
 
 
-def solution_counts_figure(task: Task, counts: Tokens, path: Path) -> None:
-    """Histogram of the number of solutions per distinct input; counts [inputs]."""
-    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
-    values, frequency = np.unique(counts, return_counts=True)
-    axes.bar(values, frequency, width=0.9, color="#3366aa")
-    axes.set(
-        yscale="log", xlabel="number of solutions", ylabel="distinct inputs", title=f"{task.name}, {len(counts)} inputs"
-    )
+def data_figure(task: Task, examples: Examples, shown: int, counts: Tokens | None, path: Path) -> None:
+    """Draw `shown` inputs above their targets, and beside them how many solutions inputs have [inputs], if known."""
+    figure = plt.figure(figsize=(2 * shown + (4.5 if counts is not None else 0), 4.3), layout="constrained")
+    widths = [2 * shown, 4.5] if counts is not None else [1]
+    parts = figure.subfigures(1, len(widths), width_ratios=widths, squeeze=False)[0]
+    grid = parts[0].subplots(2, shown, squeeze=False)
+    for row, column in enumerate(grid.T):
+        given = examples.inputs[row]
+        for axes, tokens, title in zip(column, (given, examples.targets[row]), ("input", "target"), strict=True):
+            task.draw(axes, tokens, given)
+            axes.set_title(title, fontsize=9)
+    if counts is not None:
+        axes = parts[1].subplots()
+        values, frequency = np.unique(counts, return_counts=True)
+        axes.bar(values, frequency, width=0.9, color="#3366aa")
+        axes.set(yscale="log", xlabel="number of solutions", ylabel="distinct inputs", title=f"{len(counts):,} inputs")
+    figure.suptitle(task.name)
     figure.savefig(path, dpi=110)
     plt.close(figure)

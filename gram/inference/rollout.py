@@ -71,9 +71,17 @@ class Trajectories:
 
 
 def sample(
-    model: Reasoner, inputs: Tokens, options: SampleOptions, *, chunk: int = CHUNK, progress: Progress | None = None
+    model: Reasoner,
+    inputs: Tokens,
+    options: SampleOptions,
+    *,
+    puzzle_ids: Tokens | None = None,
+    chunk: int = CHUNK,
+    progress: Progress | None = None,
 ) -> Trajectories:
     """Draw `width` trajectories for each of inputs [puzzles, length].
+
+    A model with puzzle embeddings uses puzzle_ids [puzzles]; id 0 stands for an unknown puzzle, as published.
 
     The noise of a trajectory depends on (seed, puzzle, trajectory number, step) alone, so neither the chunk size nor
     the width nor the other puzzles change it.
@@ -81,9 +89,14 @@ def sample(
     puzzles, width = len(inputs), options.width
     if width > 1 and is_deterministic(model, options):
         every = None if progress is None else lambda count: progress(count * width)
-        return _repeat(sample(model, inputs, replace(options, width=1), chunk=chunk, progress=every), width)
+        alone = replace(options, width=1)
+        return _repeat(sample(model, inputs, alone, puzzle_ids=puzzle_ids, chunk=chunk, progress=every), width)
+    if not model.config.puzzle_tokens:
+        puzzle_ids = None
+    elif puzzle_ids is None:
+        puzzle_ids = np.zeros(puzzles, dtype=np.int64)
     rows = puzzles * width
-    keys = [_digest(row) for row in inputs]
+    keys = [_digest(inputs[i], None if puzzle_ids is None else int(puzzle_ids[i])) for i in range(puzzles)]
     outputs = np.zeros((rows, model.length), dtype=np.int64)
     values, confidence = np.zeros(rows, dtype=np.float32), np.zeros(rows, dtype=np.float32)
     steps = np.zeros(rows, dtype=np.int64)
@@ -91,7 +104,8 @@ def sample(
     for start in range(0, rows, chunk):
         index = np.arange(start, min(start + chunk, rows))
         noise = KeyedNoise(options.seed, [(keys[i // width], i % width) for i in index.tolist()], model)
-        part = _roll(model, inputs[index // width], noise, options)
+        ids = None if puzzle_ids is None else puzzle_ids[index // width]
+        part = _roll(model, inputs[index // width], ids, noise, options)
         outputs[index], values[index], confidence[index], steps[index] = part.last()
         if step_outputs is not None:
             step_outputs[index] = part.history()
@@ -162,12 +176,15 @@ class _Rows:
 
 
 @torch.inference_mode()
-def _roll(model: Reasoner, inputs: Tokens, noise: KeyedNoise, options: SampleOptions) -> _Rows:
+def _roll(
+    model: Reasoner, inputs: Tokens, puzzle_ids: Tokens | None, noise: KeyedNoise, options: SampleOptions
+) -> _Rows:
     """Run one chunk to the end; a halted trajectory leaves the batch."""
     count, transitions = len(inputs), model.config.transitions
     rows = _Rows(count, model.length, options.depth, options.keep_steps)
     device = model.h_init.device
-    e_x = model.encoder(torch.from_numpy(inputs).to(device))
+    ids = None if puzzle_ids is None else torch.from_numpy(puzzle_ids).to(device)
+    e_x = model.encoder(torch.from_numpy(inputs).to(device), ids)
     state = model.initial_state(count)
     if options.initial == "random":
         everyone = list(range(count))
@@ -207,5 +224,6 @@ def _roll(model: Reasoner, inputs: Tokens, noise: KeyedNoise, options: SampleOpt
     return rows
 
 
-def _digest(tokens: Tokens) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(tokens, dtype="<i8").tobytes(), digest_size=8).digest()
+def _digest(tokens: Tokens, puzzle_id: int | None = None) -> bytes:
+    name = b"" if puzzle_id is None else b"|%d" % puzzle_id
+    return hashlib.blake2b(np.ascontiguousarray(tokens, dtype="<i8").tobytes() + name, digest_size=8).digest()

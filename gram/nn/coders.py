@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gram.config import ModelConfig
@@ -40,7 +41,8 @@ class Encoder(nn.Module):
         if self.puzzles is not None:
             if puzzle_ids is None:
                 raise ValueError("this model has puzzle embeddings: give puzzle_ids")
-            front = self.puzzles[puzzle_ids].view(len(inputs), self.puzzle_tokens, self.dim)
+            # Sparse: an update touches the rows of this batch, however many puzzles there are.
+            front = F.embedding(puzzle_ids, self.puzzles, sparse=True).view(-1, self.puzzle_tokens, self.dim)
             embedded = torch.cat((front, embedded), dim=1)
         if self.positions is not None:
             embedded = math.sqrt(0.5) * (embedded + self.positions)  # keeps unit variance

@@ -2,29 +2,74 @@
 
 import inspect
 import re
-from typing import Any
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from gram.errors import GramError
 from gram.tasks.base import Task
-from gram.tasks.nqueens import NQueens
 
-TASKS: dict[str, type[Task]] = {"nqueens": NQueens}
+
+class Entry(NamedTuple):
+    """Where a task's class is; it is imported when it is first used, because some need seconds to import."""
+
+    module: str
+    class_name: str
+    fixed: Mapping[str, Any] = MappingProxyType({})
+    """options that the name itself stands for"""
+
+    def load(self) -> type[Task]:
+        """Import the class."""
+        found: type[Task] = getattr(import_module(f"gram.tasks.{self.module}"), self.class_name)
+        return found
+
+
+TASKS: dict[str, Entry] = {
+    "nqueens": Entry("nqueens", "NQueens"),
+    "colouring": Entry("colouring", "Colouring"),
+    "sudoku": Entry("sudoku", "SudokuHard"),
+    "sudoku-hard": Entry("sudoku", "SudokuHard"),
+    "sudoku-extreme": Entry("sudoku", "SudokuExtreme"),
+    "sudoku-generation": Entry("sudoku", "SudokuGeneration"),
+    "arc": Entry("arc", "ARC"),
+    "arc-1": Entry("arc", "ARC", {"version": 1}),
+    "arc-2": Entry("arc", "ARC", {"version": 2}),
+    "mnist": Entry("images", "MNIST"),
+    "digits": Entry("images", "Digits"),
+    "tokens": Entry("tokens", "TokenFile"),
+}
+SIZED = ("nqueens", "colouring", "sudoku")
+"""Tasks whose name may end in the size of the board, such as nqueens-8."""
 
 
 def make_task(name: str, **options: Any) -> Task:
-    """Build a task from its name (`nqueens`, or with its size `nqueens-8`) and keyword options."""
+    """Build a task from its name (`sudoku-hard`, `nqueens`, or with its size `nqueens-8`) and keyword options."""
     if name == "none":
         raise GramError("This model was imported without a task: import it again with --task.")
-    kind, dash, size = name.partition("-")
-    if kind not in TASKS or (dash and not re.fullmatch(r"[0-9]{1,3}", size)):
-        raise GramError(f"There is no task '{name}'; there is {', '.join(f'{known}-SIZE' for known in TASKS)}.")
-    if size and options.setdefault("size", int(size)) != int(size):
-        raise GramError(f"Task '{name}' and its option size={options['size']} contradict each other.")
-    known = list(inspect.signature(TASKS[kind]).parameters)
+    entry, implied = _find(name)
+    contradicted = [option for option, value in implied.items() if options.get(option, value) != value]
+    if contradicted:
+        option = contradicted[0]
+        raise GramError(f"Task '{name}' and its option {option}={options[option]} contradict each other.")
+    options = {**implied, **options}
+    kind = entry.load()
+    known = list(inspect.signature(kind).parameters)
     unknown = [option for option in options if option not in known]
     if unknown:
-        raise GramError(f"Task '{kind}' has no option '{unknown[0]}'; it has {', '.join(known)}.")
+        raise GramError(f"Task '{name}' has no option '{unknown[0]}'; it has {', '.join(known)}.")
     try:
-        return TASKS[kind](**options)
+        return kind(**options)
     except (TypeError, ValueError) as error:  # a word where a number belongs, for example
-        raise GramError(f"Task '{kind}' cannot be built with {options}: {error}.") from error
+        raise GramError(f"Task '{name}' cannot be built with {options}: {error}.") from error
+
+
+def _find(name: str) -> tuple[Entry, Mapping[str, Any]]:
+    """The entry of a task, and the options that its name implies."""
+    if name in TASKS:
+        return TASKS[name], TASKS[name].fixed
+    sized = re.fullmatch(r"(.+)-([0-9]{1,3})", name)
+    if sized is None or sized[1] not in SIZED:
+        known = ", ".join(f"{kind}-SIZE" if kind in SIZED else kind for kind in TASKS)
+        raise GramError(f"There is no task '{name}'; there is {known}.")
+    return TASKS[sized[1]], {"size": int(sized[2])}

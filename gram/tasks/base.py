@@ -8,10 +8,13 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gram.errors import GramError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +24,20 @@ IGNORE = -100
 
 Tokens = NDArray[np.int64]
 SplitName = Literal["train", "validation", "test"]
+Scoring = Literal["solutions", "generation", "votes"]
+"""How a model is scored: valid answers and coverage of each input's solutions; many samples of one blank input; or the
+answers to all augmentations of an input, turned back, by vote."""
+
+
+class Distinct(NamedTuple):
+    """The distinct inputs of a split, in order of group number."""
+
+    inputs: Tokens
+    """[inputs, length]"""
+    rows: Tokens
+    """[inputs] how many rows of the split each stands for"""
+    puzzle_ids: Tokens | None
+    """[inputs], for tasks that have them"""
 
 
 @dataclass(frozen=True)
@@ -39,10 +56,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def distinct(self, limit: int | None = None) -> tuple[Tokens, Tokens]:
-        """Every distinct input once [inputs, length], in order of group number, and its number of rows [inputs]."""
+    def distinct(self, limit: int | None = None) -> Distinct:
+        """Every distinct input once; at most the first `limit`."""
         _, first, rows = np.unique(self.groups, return_index=True, return_counts=True)
-        return self.inputs[first[:limit]], rows[:limit]
+        first = first[:limit]
+        ids = None if self.puzzle_ids is None else self.puzzle_ids[first]
+        return Distinct(self.inputs[first], rows[:limit], ids)
 
 
 @dataclass(frozen=True)
@@ -63,6 +82,11 @@ class Task(ABC):
     length: int
     augments: bool = False
     """Whether `augment` changes anything; set it where it does."""
+    scoring: Scoring = "solutions"
+    has_rules: bool = True
+    """Whether `verify` tells right from wrong: it cannot where the answer is an image, say."""
+    puzzles: int = 0
+    """How many puzzles have an embedding of their own; 0 for tasks without puzzle ids."""
 
     @abstractmethod
     def split(self, name: SplitName) -> Examples:
@@ -83,6 +107,15 @@ class Task(ABC):
                     digest.update(array[start : start + 4096].astype("<i8", copy=False).tobytes())
         return digest.hexdigest()[:12]
 
+    def puzzle_table(self) -> dict[str, Any] | None:
+        """What the puzzle ids stand for (JSON-ready): kept with a model, whose embeddings mean nothing without it."""
+        return None
+
+    def check_puzzle_table(self, stored: dict[str, Any]) -> None:
+        """Raise `GramError` if `stored`, the table that a model was trained with, is not this task's."""
+        if stored != self.puzzle_table():
+            raise GramError(f"The model's puzzle embeddings belong to other data than {self.name} has here.")
+
     @abstractmethod
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
         """Judge outputs [rows, length] against inputs [rows, length]."""
@@ -99,6 +132,15 @@ class Task(ABC):
         """Return all solutions [count, length] of one input [length], or None where they cannot be listed."""
         return None
 
+    def solution_counts(self, inputs: Tokens) -> Tokens | None:
+        """Return how many solutions [rows] each of inputs [rows, length] has, or None where they cannot be listed."""
+        listed = [self.solutions(row) for row in inputs]
+        return (
+            None
+            if any(some is None for some in listed)
+            else np.array([len(some) for some in listed if some is not None])
+        )
+
     @abstractmethod
     def parse(self, text: str) -> Tokens:
         """Turn a user's puzzle into tokens [length]; raise `GramError` with one clear sentence otherwise."""
@@ -110,3 +152,22 @@ class Task(ABC):
     @abstractmethod
     def draw(self, axes: "Axes", tokens: Tokens, given: Tokens | None = None) -> None:
         """Draw one board [length] into a matplotlib axes; wrong cells are marked."""
+
+
+def check_split_options(*, seed: int, validation_share: float, test_share: float) -> None:
+    """Raise `GramError` unless a split can be made with these."""
+    if index(seed) < 0:  # `index` takes whole numbers only
+        raise GramError(f"the seed of the split must not be negative, but is {seed}")
+    for name, share in (("validation_share", validation_share), ("test_share", test_share)):
+        if not 0 <= share < 1:
+            raise GramError(f"{name} must be at least 0 and below 1, not {share}")
+
+
+def check_pairs(task: Task, inputs: Tokens, outputs: Tokens) -> tuple[Tokens, Tokens]:
+    """Return both [rows, length], or raise `GramError` if either has another shape."""
+    for rows in (inputs, outputs):
+        if rows.ndim != 2 or rows.shape[1] != task.length:
+            raise GramError(f"{task.name} rows have the shape [rows, {task.length}], not {list(rows.shape)}")
+    if len(inputs) != len(outputs):
+        raise GramError(f"verify needs one output per input, not {len(outputs)} outputs for {len(inputs)} inputs")
+    return inputs, outputs

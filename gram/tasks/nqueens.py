@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict
+from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_split_options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,16 +99,12 @@ class NQueens(Task):
                 many pairs; None keeps all. Sizes up to 10 have fewer by default (126,700 at size 10), but size 12 has
                 4.2 million from 206,628 inputs, or 9.8 GB of tokens.
         """
-        if index(seed) < 0:  # `index` takes whole numbers only
-            raise GramError(f"the seed of the split must not be negative, but is {seed}")
+        check_split_options(seed=seed, validation_share=validation_share, test_share=test_share)
         if not 4 <= index(size) <= 12:
             raise GramError(f"the N-Queens board size must be from 4 to 12, not {size}")
         removed = (size - 3, size - 2, size - 1) if removed is None else tuple(removed)
         if not removed or not all(1 <= count <= size for count in removed):
             raise GramError(f"removed must name one or more numbers of queens from 1 to {size}, not {removed}")
-        for name, share in (("validation_share", validation_share), ("test_share", test_share)):
-            if not 0 <= share < 1:
-                raise GramError(f"{name} must be at least 0 and below 1, not {share}")
         for name, limit in (("max_inputs", max_inputs), ("max_pairs", max_pairs)):
             if limit is not None and limit < 1:
                 raise GramError(f"{name} must be at least 1, or None for no limit, not {limit}")

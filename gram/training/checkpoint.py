@@ -16,11 +16,18 @@ from gram.errors import GramError
 from gram.nn.reasoner import Reasoner
 
 FORMAT = 1
-CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+CONFIG_FILE, WEIGHTS_FILE, PUZZLES_FILE = "config.json", "model.safetensors", "puzzles.json"
 
 
-def save_model(folder: Path, model: Reasoner, recipe: Recipe, *, extra: dict[str, Any] | None = None) -> None:
-    """Write the folder; each file appears whole or not at all."""
+def save_model(
+    folder: Path,
+    model: Reasoner,
+    recipe: Recipe,
+    *,
+    extra: dict[str, Any] | None = None,
+    puzzle_table: dict[str, Any] | None = None,
+) -> None:
+    """Write the folder; each file appears whole or not at all. `puzzle_table` says what the puzzle ids stand for."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "format": FORMAT,
@@ -31,6 +38,8 @@ def save_model(folder: Path, model: Reasoner, recipe: Recipe, *, extra: dict[str
     }
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     _write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path))
+    if puzzle_table is not None:
+        _write_whole(folder / PUZZLES_FILE, lambda path: path.write_text(json.dumps(puzzle_table)))
     _write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
 
 
@@ -40,10 +49,7 @@ def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
     for path in (config_path, weights_path):
         if not path.is_file():
             raise GramError(f"{folder} is not a trained model: {path.name} is missing.")
-    try:
-        config = json.loads(config_path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise GramError(f"{config_path} is damaged or not a gram model: {error}.") from error
+    config = _read_json(config_path)
     if not isinstance(config, dict) or not {"format", "recipe", "vocab_size", "length"} <= config.keys():
         raise GramError(f"{config_path} was not written by gram: use `gram import` for published checkpoints.")
     for key in ("format", "vocab_size", "length"):
@@ -55,6 +61,19 @@ def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
     model = Reasoner(recipe.model, vocab_size=config["vocab_size"], length=config["length"])
     load_weights(model, weights_path)
     return model.eval(), recipe, config
+
+
+def load_puzzle_table(folder: Path) -> dict[str, Any] | None:
+    """What the puzzle ids of a model stand for; None for a model without."""
+    path = folder / PUZZLES_FILE
+    return _read_json(path) if path.exists() else None
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise GramError(f"{path} is damaged or not a gram model: {error}.") from error
 
 
 def change_eval_settings(folder: Path, **settings: Any) -> None:

@@ -19,15 +19,15 @@ from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.evaluation.evaluate import evaluate
+from gram.evaluation.evaluate import HEADLINES, evaluate
 from gram.inference.rollout import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
 from gram.nn.reasoner import Reasoner
 from gram.tasks import make_task
-from gram.tasks.base import Examples, SplitName, Task
+from gram.tasks.base import Examples, SplitName, Task, Tokens
 from gram.training.checkpoint import save_model
 from gram.training.objective import Checker, Objective, trajectory_elbo
-from gram.training.optim import build_optimizer, lr_factor
+from gram.training.optim import build_optimizers, lr_factor
 from gram.training.slots import SlotFeeder
 
 
@@ -42,26 +42,15 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     if config.threads:
         torch.set_num_threads(config.threads)
     splits: dict[str, Examples] = {name: task.split(name) for name in get_args(SplitName)}
-    for name, part in splits.items():
-        if not len(part):
-            raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
-    if recipe.model.puzzle_tokens:
-        raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
-    groups = splits["train"].groups
-    if recipe.objective.learn_from_rollouts and task.augments and len(groups) > len(np.unique(groups)):
-        # The other solutions of an input are stored as they were before its slot's augmentation.
-        raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
+    recipe = fitted(recipe, task)
+    check_fit(recipe, task, splits)
     accelerator, _, number = device.partition(":")
     fabric = Fabric(accelerator=accelerator, devices=[int(number)] if number else 1, precision=config.precision)
     fabric.seed_everything(config.seed, verbose=False)
     model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
     objective = Objective(model, recipe.objective, checker=checker_of(task), halt_in_training=config.halt_in_training)
-    optimizer = build_optimizer(
-        model.parameters(), name=config.optimizer, lr=config.lr, weight_decay=config.weight_decay, betas=config.betas
-    )
-    stepper, optimizer = fabric.setup(objective, optimizer)
-    averaged = AveragedModel(model, multi_avg_fn=moving_average(config.ema))
-    ema = cast(Reasoner, averaged.module).eval()
+    stepper, *optimizers = fabric.setup(objective, *build_optimizers(model, config))
+    averaged, ema = averaged_copy(model, config.ema)
     feeder = SlotFeeder(
         task,
         splits["train"],
@@ -81,17 +70,18 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     with _progress(console) as bar, RunLog(out) as log:
         line = bar.add_task("training", total=config.steps, shown="")
         for step in range(1, config.steps + 1):
-            for group in optimizer.param_groups:
-                group["lr"] = config.lr * lr_factor(
-                    step, warmup=config.warmup, total=config.steps, final=config.lr_final
-                )
+            factor = lr_factor(step, warmup=config.warmup, total=config.steps, final=config.lr_final)
+            for optimizer, peak in zip(optimizers, (config.lr, config.puzzle_lr), strict=False):
+                for group in optimizer.param_groups:
+                    group["lr"] = peak * factor
             update = stepper(slots, beta_at(recipe, step), generator)
             fabric.backward(update.loss)
-            norm = fabric.clip_gradients(stepper, optimizer, max_norm=config.clip, error_if_nonfinite=False)
+            norm = fabric.clip_gradients(stepper, optimizers[0], max_norm=config.clip, error_if_nonfinite=False)
             if not torch.as_tensor(norm).isfinite():
                 raise GramError(f"Training diverged at step {step}: lower train.lr (now {config.lr}).")
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
             averaged.update_parameters(model)
             slots.state, slots.steps = update.state, slots.steps + 1
             if recipe.objective.learn_from_rollouts:
@@ -99,11 +89,11 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
             feeder.refill(slots, update.finished, model)
             log.add(update.metrics | {"gradient_norm": norm})
             if step % config.log_every == 0 or step == config.steps:
-                shown = log.write_means(step, seconds=time.monotonic() - started, lr=optimizer.param_groups[0]["lr"])
+                shown = log.write_means(step, seconds=time.monotonic() - started, lr=config.lr * factor)
                 bar.update(line, shown=shown)
             if step % config.eval_every == 0 or step == config.steps:
                 log.write(step, validation_figures(ema, task, splits["validation"], recipe))
-                save_model(out, ema, recipe, extra={"steps": step})
+                save_model(out, ema, recipe, extra={"steps": step}, puzzle_table=task.puzzle_table())
             bar.advance(line)
         minutes = (time.monotonic() - started) / 60
         options = SampleOptions(**recipe.eval.model_dump())
@@ -114,19 +104,69 @@ def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     return result
 
 
+def fitted(recipe: Recipe, task: Task) -> Recipe:
+    """The recipe with the number of puzzles that only the task knows."""
+    if not recipe.model.puzzle_tokens or recipe.model.puzzles:
+        return recipe
+    return recipe.model_copy(update={"model": recipe.model.model_copy(update={"puzzles": task.puzzles})})
+
+
+def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
+    """Refuse, before any long work, a recipe that does not fit its task."""
+    for name, part in splits.items():
+        if not len(part):
+            raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
+    model = recipe.model
+    if model.puzzle_tokens and not task.puzzles:
+        raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
+    if model.puzzle_tokens and model.puzzles != task.puzzles:
+        raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
+    if model.image is not None and math.prod(model.image) != task.length:
+        raise GramError(
+            f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
+        )
+    if recipe.objective.learn_from_rollouts:
+        _check_rollouts(task, splits["train"].groups)
+
+
+def _check_rollouts(task: Task, groups: Tokens) -> None:
+    if task.scoring == "generation":
+        # The nearest of all training answers would make the model copy them.
+        raise GramError(f"Task {task.name} has one blank input for all its answers: no objective.learn_from_rollouts.")
+    if task.augments and len(groups) > len(np.unique(groups)):
+        # The other solutions of an input are stored as they were before its slot's augmentation.
+        raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
+
+
+def averaged_copy(model: Reasoner, decay: float) -> tuple[AveragedModel, Reasoner]:
+    """The averaged weights, and the model that holds them.
+
+    The puzzle embeddings are shared instead of averaged, as published: with a million of them a dense average would
+    cost more than the update, and a row that was not used does not change.
+    """
+    averaged = AveragedModel(model, multi_avg_fn=moving_average(decay))
+    ema = cast(Reasoner, averaged.module).eval()
+    ema.encoder.puzzles = model.encoder.puzzles
+    return averaged, ema
+
+
 def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
     """Exponential moving average whose window grows with the run, so that the first weights are soon forgotten."""
 
     @torch.no_grad()
     def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
         n = int(count)
+        pairs = [(a, c) for a, c in zip(averaged, current, strict=True) if a.data_ptr() != c.data_ptr()]  # not shared
+        averaged, current = map(list, zip(*pairs, strict=True))
         torch._foreach_lerp_(averaged, current, 1 - min(decay, (1 + n) / (10 + n)))
 
     return update
 
 
-def checker_of(task: Task) -> Checker:
-    """The task's verdict as a function of tensors."""
+def checker_of(task: Task) -> Checker | None:
+    """The task's verdict as a function of tensors; None if it has no rules to judge by."""
+    if not task.has_rules:
+        return None
 
     def check(inputs: Tensor, outputs: Tensor) -> Tensor:
         return torch.from_numpy(task.verify(inputs.cpu().numpy(), outputs.cpu().numpy()).valid).to(inputs.device)
@@ -145,14 +185,24 @@ def beta_at(recipe: Recipe, step: int) -> float:
 def validation_figures(model: Reasoner, task: Task, examples: Examples, recipe: Recipe) -> dict[str, float]:
     """Prior-rollout figures on a fixed part of the validation split, and the full ELBO beside the surrogate."""
     config = recipe.train
-    options = SampleOptions(width=config.eval_width, depth=recipe.model.supervision_steps)
+    # Where there is but one input, the samples that would go to all go to it.
+    width = config.eval_width * (config.eval_inputs if task.scoring == "generation" else 1)
+    options = SampleOptions(width=width, depth=recipe.model.supervision_steps)
     result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples)
-    figures = {f"validation_{key}": result[key] for key in ("accuracy_all_samples", "coverage")}
+    figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
     if model.guidance is not None:
         device = model.h_init.device
-        rows = (torch.from_numpy(part[: config.eval_inputs]).to(device) for part in (examples.inputs, examples.targets))
+        inputs, targets = (
+            torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
+            for part in (examples.inputs, examples.targets)
+        )
+        ids = None
+        if model.config.puzzle_tokens and examples.puzzle_ids is not None:
+            ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
         generator = torch.Generator(device=device).manual_seed(config.seed)
-        elbo, surrogate = trajectory_elbo(model, *rows, kind=recipe.objective.cross_entropy, generator=generator)
+        elbo, surrogate = trajectory_elbo(
+            model, inputs, targets, puzzle_ids=ids, kind=recipe.objective.cross_entropy, generator=generator
+        )
         figures |= {"validation_negative_elbo": float(elbo.mean()), "validation_surrogate": float(surrogate.mean())}
     return figures
 

@@ -229,7 +229,13 @@ def random_noise(like: Tensor, generator: torch.Generator) -> Noise:
 
 @torch.no_grad()
 def trajectory_elbo(
-    model: Reasoner, inputs: Tensor, targets: Tensor, *, kind: str, generator: torch.Generator
+    model: Reasoner,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    puzzle_ids: Tensor | None = None,
+    kind: str,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """-ELBO of the whole trajectory, and the mean surrogate beside it, per labelled token: two [rows] tensors.
 
@@ -239,7 +245,7 @@ def trajectory_elbo(
     if model.guidance is None:
         raise ValueError("a model without guidance has no ELBO")
     count = labelled_count(targets)
-    e_x, e_y = model.encoder(inputs), model.guidance.embed_targets(targets)
+    e_x, e_y = model.encoder(inputs, puzzle_ids), model.guidance.embed_targets(targets)
     state = model.initial_state(len(inputs))
     total_kl = torch.zeros(len(inputs), device=inputs.device)
     surrogates = []

@@ -1,15 +1,45 @@
 """The optimisers and the learning-rate schedule."""
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Literal, overload
+from collections.abc import Callable
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
+from gram.config import TrainConfig
+from gram.nn.reasoner import Reasoner
 
-class AdamATan2(Optimizer):
+
+class GroupOptimizer(Optimizer):
+    """An optimiser that is told by `_update_group` how to update one group of parameters."""
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Update every parameter that has a gradient; return the closure's loss, if a closure is given."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            self._update_group(group)
+        return loss
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _check(lr: float, weight_decay: float) -> None:
+        if lr < 0 or weight_decay < 0:
+            raise ValueError(f"lr and weight_decay must not be negative, got lr={lr}, weight_decay={weight_decay}")
+
+
+class AdamATan2(GroupOptimizer):
     """Adam with `atan2` in place of the division, so there is no epsilon and the gradient's scale does not matter.
 
     HRM and TRM are trained with it. One update, at step t:
@@ -32,28 +62,15 @@ class AdamATan2(Optimizer):
         betas: tuple[float, float] = (0.9, 0.95),
         weight_decay: float = 0.0,
     ) -> None:
-        if lr < 0 or weight_decay < 0:
-            raise ValueError(f"lr and weight_decay must not be negative, got lr={lr}, weight_decay={weight_decay}")
+        self._check(lr, weight_decay)
         if not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"both betas must lie in [0, 1), got {betas}")
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Update every parameter that has a gradient; return the closure's loss, if a closure is given."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            params = [p for p in group["params"] if p.grad is not None]
-            if params:
-                self._update(params, lr=group["lr"], betas=group["betas"], weight_decay=group["weight_decay"])
-        return loss
+    def _update_group(self, group: dict[str, Any]) -> None:
+        params = [p for p in group["params"] if p.grad is not None]
+        if params:
+            self._update(params, lr=group["lr"], betas=group["betas"], weight_decay=group["weight_decay"])
 
     def _update(self, params: list[Tensor], *, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
         beta1, beta2 = betas
@@ -90,24 +107,55 @@ class AdamATan2(Optimizer):
         return state
 
 
-def build_optimizer(
-    parameters: Iterable[Tensor],
-    *,
-    name: Literal["adamw", "adam_atan2"],
-    lr: float,
-    weight_decay: float,
-    betas: tuple[float, float],
-) -> Optimizer:
-    """Build the optimiser that a recipe names.
+class SparseSignSGD(GroupOptimizer):
+    """Sign descent with decoupled weight decay on the rows of an embedding that have a gradient.
+
+    HRM and TRM train their puzzle embeddings with it: a row is met so rarely that the moments of Adam would say little
+    more than the sign of the last gradient. With g the sum of the gradients of all uses of a row in the batch:
+
+        w <- w (1 - lr weight_decay) - lr sign(g)
+
+    It needs sparse gradients (`nn.Embedding(..., sparse=True)`), keeps no state, and its time and memory depend on the
+    size of the batch alone, so that a million puzzles cost no more than a thousand.
+    """
+
+    def __init__(self, params: ParamsT, *, lr: float = 1e-3, weight_decay: float = 1e-2) -> None:
+        self._check(lr, weight_decay)
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+
+    def _update_group(self, group: dict[str, Any]) -> None:
+        for weight in group["params"]:
+            if weight.grad is not None:
+                _update_rows(weight, weight.grad, lr=group["lr"], weight_decay=group["weight_decay"])
+
+
+def _update_rows(weight: Tensor, grad: Tensor, *, lr: float, weight_decay: float) -> None:
+    """Update the rows of weight [rows, dim] that occur in the sparse grad [rows, dim]."""
+    if not grad.is_sparse:
+        raise ValueError("SparseSignSGD needs sparse gradients; build the embedding with sparse=True")
+    grad = grad.coalesce()  # adds up the gradients of a row that the batch used several times
+    rows = grad.indices()[0]
+    updated = weight.index_select(0, rows).mul_(1 - lr * weight_decay).add_(grad.values().sign(), alpha=-lr)
+    weight.index_copy_(0, rows, updated)
+
+
+def build_optimizers(model: Reasoner, config: TrainConfig) -> list[Optimizer]:
+    """Build the optimiser that a recipe names, and for puzzle embeddings, if there are any, their own.
 
     Call it once the model is on its device: AdamW takes its fused CUDA kernel only if every parameter is there.
     """
-    parameters = list(parameters)
-    if name == "adam_atan2":
-        return AdamATan2(parameters, lr=lr, betas=betas, weight_decay=weight_decay)
-    # None, not False: elsewhere torch chooses the best of its other implementations.
-    fused = True if all(p.is_cuda for p in parameters) else None
-    return torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=weight_decay, fused=fused)
+    table = model.encoder.puzzles
+    dense = [parameter for parameter in model.parameters() if parameter is not table]
+    settings: dict[str, Any] = {"lr": config.lr, "betas": config.betas, "weight_decay": config.weight_decay}
+    if config.optimizer == "adam_atan2":
+        first: Optimizer = AdamATan2(dense, **settings)
+    else:
+        # None, not False: elsewhere torch chooses the best of its other implementations.
+        fused = True if all(p.is_cuda for p in dense) else None
+        first = torch.optim.AdamW(dense, fused=fused, **settings)
+    if table is None:
+        return [first]
+    return [first, SparseSignSGD([table], lr=config.puzzle_lr, weight_decay=config.puzzle_weight_decay)]
 
 
 def lr_factor(step: int, *, warmup: int, total: int, final: float) -> float:

@@ -60,7 +60,8 @@ class SlotFeeder:
         zeros = torch.zeros(self.count, dtype=torch.long, device=device)
         # z_0 until a first state is drawn: a slot that starts at an age may not draw one before its trajectory ends.
         memory = state.h.clone()
-        slots = Slots(zeros, empty, empty.clone(), state, zeros.clone(), zeros.clone(), memory)
+        ids = zeros.clone() if model.config.puzzle_tokens else None
+        slots = Slots(zeros, empty, empty.clone(), state, zeros.clone(), zeros.clone(), memory, ids)
         self.refill(slots, torch.ones(self.count, dtype=torch.bool, device=device), model)
         ages = self.generator.integers(0, self.max_steps, self.count)
         slots.steps = torch.from_numpy(ages).to(device)
@@ -77,6 +78,8 @@ class SlotFeeder:
         slots.index[finished] = torch.from_numpy(rows).to(device)
         slots.inputs[finished] = torch.from_numpy(inputs).to(device)
         slots.targets[finished] = torch.from_numpy(targets).to(device)
+        if slots.puzzle_ids is not None and self.examples.puzzle_ids is not None:
+            slots.puzzle_ids[finished] = torch.from_numpy(self.examples.puzzle_ids[rows]).to(device)
         slots.steps[finished] = 0
         slots.min_steps[finished] = torch.from_numpy(self._minimum_steps(count)).to(device)
         slots.state = State.where(finished, model.initial_state(len(finished)), slots.state)

@@ -183,7 +183,8 @@ def test_perfect_and_deterministic_headlines(
 
 def test_without_several_solutions_the_headline_says_so() -> None:
     ones = np.ones(3)
-    single = PerInput(np.ones(3, dtype=np.int64), ones, ones, ones, np.array([1.0, 0.0, 0.5]))
+    whole = np.ones(3, dtype=np.int64)
+    single = PerInput(whole, ones, ones, ones, np.array([1.0, 0.0, 0.5]), conflicts=whole)
     result = summarise(single, np.ones(3, dtype=np.int64), np.array([[2, 4], [3, 3], [1, 5]]))
     assert result["any_valid"] == pytest.approx(0.5)
     assert result["headline_rows"] == 3  # the inputs that the figures above are the mean of

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from gram.training.optim import AdamATan2, build_optimizer, lr_factor
+from gram.config import ModelConfig, TrainConfig
+from gram.nn.reasoner import Reasoner
+from gram.training.optim import AdamATan2, SparseSignSGD, build_optimizers, lr_factor
 
 
 def scalar_reference(
@@ -159,13 +161,24 @@ def test_settings_out_of_range_are_refused(bad):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("adam_atan2", AdamATan2)])
-def test_build_optimizer_passes_the_settings_on(name, kind):
-    model = nn.Linear(2, 2)
-    optimizer = build_optimizer(model.parameters(), name=name, lr=0.01, weight_decay=0.3, betas=(0.8, 0.9))
+def test_the_settings_are_passed_on(name, kind):
+    model = Reasoner(ModelConfig(dim=8, guidance="none"), vocab_size=3, length=4)
+    config = TrainConfig(optimizer=name, lr=0.01, weight_decay=0.3, betas=(0.8, 0.9))
+    (optimizer,) = build_optimizers(model, config)
     assert type(optimizer) is kind
     (group,) = optimizer.param_groups
     assert (group["lr"], group["weight_decay"], group["betas"]) == (0.01, 0.3, (0.8, 0.9))
-    assert len(group["params"]) == 2
+    assert len(group["params"]) == len(list(model.parameters()))
+
+
+def test_puzzle_embeddings_have_an_optimiser_of_their_own():
+    model = Reasoner(ModelConfig(dim=8, guidance="none", puzzle_tokens=2, puzzles=5), vocab_size=3, length=4)
+    dense, sparse = build_optimizers(model, TrainConfig(puzzle_lr=0.5, puzzle_weight_decay=0.25))
+    assert type(sparse) is SparseSignSGD
+    (group,) = sparse.param_groups
+    assert (group["lr"], group["weight_decay"]) == (0.5, 0.25)
+    assert [id(p) for p in group["params"]] == [id(model.encoder.puzzles)]
+    assert id(model.encoder.puzzles) not in {id(p) for group in dense.param_groups for p in group["params"]}
 
 
 @pytest.mark.parametrize(

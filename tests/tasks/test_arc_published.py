@@ -1,0 +1,54 @@
+"""ARC-AGI-1 and -2 as a whole: they build in time, every row is a form of its task's pair, and recipes fit them."""
+
+import resource
+import time
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from gram.recipe import load_recipe
+from gram.tasks import arc_grids as grids
+from gram.tasks.arc import ARC
+from gram.tasks.arc_grids import IDENTITY
+from gram.tasks.base import SplitName
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "counts"), [(1, (3036, 43, 419)), (2, (4560, 106, 172))])
+def test_the_published_data_builds_inverts_and_verifies(version: int, counts: tuple[int, int, int]) -> None:
+    started = time.process_time()
+    task = ARC(version=version)
+    splits = [task.split(name) for name in get_args(SplitName)]
+    assert time.process_time() - started < 60
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2e6  # kilobytes
+    originals = [sum(task.ids.augmentation(int(n)) == IDENTITY for n in e.puzzle_ids) for e in splits]
+    assert originals == list(counts)
+    pairs = [(puzzle.name, pair) for part in task.parts for puzzle in part for pair in (*puzzle.train, *puzzle.test)]
+    known = {(name, pair.input.shape, pair.input.tobytes()) for name, pair in pairs}
+    for examples in splits:
+        for start in range(0, len(examples), 4096):
+            rows = slice(start, start + 4096)
+            inputs, targets = examples.inputs[rows], examples.targets[rows]
+            assert task.verify(inputs, targets).valid.all()
+            for grid, n in zip(grids.corner_grids(inputs), examples.puzzle_ids[rows], strict=True):
+                assert grid is not None
+                original = task.ids.augmentation(n).invert(grid)
+                assert (task.ids.names[n], original.shape, original.tobytes()) in known
+    held_out = {grids.pair_key(p): puzzle.name for puzzle in task.parts.evaluation for p in puzzle.test}
+    trained = task.data.pairs["train"]
+    assert all(held_out.get(grids.pair_key(pair), name) == name for name, pair in trained)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["arc-1/gram", "arc-1/gram-paper", "arc-2/gram", "arc-2/gram-paper"])
+def test_recipes_name_the_number_of_puzzles_and_the_papers_length(path: str) -> None:
+    recipe = load_recipe(RECIPES / f"{path}.yaml")
+    assert recipe.task.name == "arc"
+    task = ARC(**recipe.task.options)
+    assert recipe.model.puzzles in (0, task.puzzles)
+    if path.endswith("paper"):
+        pairs = len(ARC(**{**recipe.task.options, "augmentations": 0}).split("train"))
+        assert recipe.train.steps == pytest.approx(200_000 * pairs / recipe.train.slots, abs=1)
