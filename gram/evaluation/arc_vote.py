@@ -85,6 +85,8 @@ def score_votes(
     ranking = rank_all(votes)
     if submission_file is not None:
         write_submission(submission_file, ranking, task.data.pairs["test"])
+        if all(pair.output is None for _, pair in pairs):  # a real competition: there is nothing to score by
+            return {"grids": 0, "tasks": 0, "by": {}, "mean_steps": float(trajectories.steps.mean())}
     return {**score(ranking, pairs), "mean_steps": float(trajectories.steps.mean())}
 
 
