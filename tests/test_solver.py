@@ -38,7 +38,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, outputs: Tokens, values: np.ndarray
     """Let the model answer with these outputs [width, length]."""
     steps = np.full(len(outputs), 2)
     found = Trajectories(outputs[None], values[None].astype(np.float32), values[None].astype(np.float32), steps[None])
-    monkeypatch.setattr(solver_module, "sample", lambda *_, **_: found)
+    monkeypatch.setattr(solver_module, "sample", lambda *_, **__: found)
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
