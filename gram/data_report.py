@@ -18,8 +18,8 @@ DRAWN = 4
 
 def report_data(console: Console, task: Task, show: int, figure: Path | None) -> None:
     """Build the splits; print their sizes, hash and solution counts, and `show` examples; draw the figure."""
-    with console.status(f"preparing {task.name}"):
-        splits: dict[str, Examples] = {name: task.split(name) for name in get_args(SplitName)}
+    splits: dict[str, Examples] = {name: task.split(name) for name in get_args(SplitName)}
+    with console.status("hashing the splits"):
         title = f"{task.name}, split hash {task.split_hash()}"
     table = Table("split", "pairs", "distinct inputs", title=title)
     for name, part in splits.items():

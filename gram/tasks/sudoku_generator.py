@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from itertools import count
 
 import numpy as np
+from rich.console import Console
 
 from gram.errors import GramError
+from gram.report import bar
 from gram.tasks.base import Tokens
 from gram.tasks.sudoku_solver import (
     Cells,
@@ -159,18 +161,20 @@ def hard_puzzles(
     """
     found: dict[bytes, tuple[Digits, Digits]] = {}
     silent = 0
-    for some, solutions, forms in _chunks(size, seed, min_rating, extra_givens):
-        before = len(found)
-        for puzzle, solution, form in zip(some, solutions, forms, strict=True):
-            found.setdefault(form.tobytes(), (puzzle, solution))
-        if len(found) >= puzzles:
-            break
-        silent = 0 if len(found) > before else silent + 1
-        if silent == CHUNKS_WITHOUT_NEWS:
-            raise GramError(
-                f"only {len(found)} of {puzzles} {size}x{size} puzzles were found that need {min_rating} guesses and "
-                "are no symmetries of each other: ask for fewer, a lower min_rating or more extra_givens"
-            )
+    with bar(Console(stderr=True), "generating puzzles", puzzles) as advance:
+        for some, solutions, forms in _chunks(size, seed, min_rating, extra_givens):
+            before = len(found)
+            for puzzle, solution, form in zip(some, solutions, forms, strict=True):
+                found.setdefault(form.tobytes(), (puzzle, solution))
+            advance(len(found) - before)
+            if len(found) >= puzzles:
+                break
+            silent = 0 if len(found) > before else silent + 1
+            if silent == CHUNKS_WITHOUT_NEWS:
+                raise GramError(
+                    f"only {len(found)} of {puzzles} {size}x{size} puzzles were found that need {min_rating} guesses "
+                    "and are no symmetries of each other: ask for fewer, a lower min_rating or more extra_givens"
+                )
     pairs = list(found.values())[:puzzles]
     shape = (len(pairs), size * size)
     return np.array([puzzle for puzzle, _ in pairs]).reshape(shape), np.array([s for _, s in pairs]).reshape(shape)

@@ -27,8 +27,8 @@ from gram.tasks.base import (
     check_pairs,
     check_split_options,
 )
-from gram.tasks.published_folders import Rows, read_file, read_folder
 from gram.tasks.store import find_file
+from gram.tasks.token_readers import Rows, read_file, read_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
