@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from gram.errors import GramError
+from gram.errors import GramError, Interrupted
 from gram.report import FIGURES, answers_as_json, bar, check_target, percent, show_answers, show_result
 
 if TYPE_CHECKING:
@@ -38,20 +38,32 @@ Split = Literal["train", "validation", "test"]
 
 @app.command()
 def train(
-    recipe: Annotated[Path, typer.Argument(help="Recipe file, such as recipes/nqueens-8/gram.yaml.")],
+    recipe: Annotated[Path | None, typer.Argument(help="Recipe file, such as recipes/nqueens-8/gram.yaml.")] = None,
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes, such as train.lr=3e-4 train.seed=1.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run; must not exist. Default: runs/FOLDER-RECIPE.")
     ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run in this folder, exactly where it was; needs no recipe.")
+    ] = None,
 ) -> None:
-    """Train a model by a recipe, and evaluate it on the test split."""
+    """Train a model by a recipe, and evaluate it on the test split. SIGTERM and Ctrl-C save the run first."""
     from gram.recipe import load_recipe
 
-    settings = load_recipe(recipe, overrides or [])
-    folder = out or Path("runs") / f"{recipe.resolve().parent.name}-{recipe.stem}"
-    from gram.training.loop import train as run
+    settings = None if recipe is None else load_recipe(recipe, overrides or [])
+    if resume is not None:
+        if out is not None:
+            raise GramError("--resume goes on in the run's own folder: leave out --out.")
+        from gram.training.loop import resume as go_on
 
-    result = run(settings, folder, console)
+        folder, result = resume, go_on(resume, console, settings)
+    elif settings is None or recipe is None:
+        raise GramError("Give a recipe, such as recipes/nqueens-8/gram.yaml, or a run's folder with --resume.")
+    else:
+        from gram.training.loop import train as run
+
+        folder = out or Path("runs") / f"{recipe.resolve().parent.name}-{recipe.stem}"
+        result = run(settings, folder, console)
     show_result(console, result)
     console.print(f"The model is in {folder}: gram solve {folder} PUZZLE", markup=False, soft_wrap=True)
 
@@ -275,6 +287,8 @@ def main() -> None:
     """Run the command; whatever the user can put right becomes one sentence on standard error and exit code 1."""
     try:
         app()
+    except Interrupted as error:
+        _fail(str(error), error.exit_code)
     except GramError as error:
         _fail(str(error))
     except (
@@ -285,6 +299,6 @@ def main() -> None:
         _fail(f"{type(error).__name__}: {' '.join(str(error).split()) or 'not enough memory'}")
 
 
-def _fail(message: str) -> NoReturn:
-    print(f"Error: {message}", file=sys.stderr)
-    raise SystemExit(1)
+def _fail(message: str, code: int = 1) -> NoReturn:
+    print(message if code > 1 else f"Error: {message}", file=sys.stderr)
+    raise SystemExit(code)

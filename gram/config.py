@@ -177,6 +177,8 @@ class TrainConfig(Section):
     """Steps between lines of metrics."""
     eval_every: int = Field(500, ge=1)
     """Steps between evaluations on a fixed subset of the validation split."""
+    save_every: int = Field(200, ge=1)
+    """Steps between checkpoints, from which `gram train --resume` goes on."""
     eval_inputs: int = Field(64, ge=1)
     """Inputs in that subset."""
     eval_width: int = Field(8, ge=1)

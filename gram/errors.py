@@ -1,5 +1,14 @@
-"""The one exception that a user is meant to read."""
+"""The exceptions that a user is meant to read."""
 
 
 class GramError(Exception):
     """Something the user can put right: the message is one sentence that says what is wrong and what to do."""
+
+
+class Interrupted(GramError):
+    """A run was asked to stop, has saved itself, and can go on."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number
+        """as a shell reports a process that a signal ended"""

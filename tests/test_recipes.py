@@ -14,6 +14,7 @@ from gram.tasks import make_task
 from gram.training.objective import Objective
 from gram.training.optim import build_optimizers
 from gram.training.slots import SlotFeeder
+from gram.training.team import Team
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted((ROOT / "recipes").rglob("*.yaml"))
@@ -83,9 +84,8 @@ class TinyRun:
         objective = Objective(self.model, recipe.objective, checker=None, halt_in_training=config.halt_in_training)
         (optimizer,) = build_optimizers(self.model, config)
         steps = objective.steps_per_example
-        feeder = SlotFeeder(
-            task, task.split("train"), slots=config.slots, steps=steps, explore=config.explore, seed=config.seed
-        )
+        team = Team(config.slots, objective.prior_rows(config.slots))
+        feeder = SlotFeeder(task, task.split("train"), steps=steps, explore=config.explore, seed=config.seed, team=team)
         slots = feeder.start(self.model, torch.device("cpu"))
         generator = torch.Generator().manual_seed(config.seed)
         for _ in range(config.steps):

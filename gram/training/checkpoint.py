@@ -37,10 +37,10 @@ def save_model(
         **(extra or {}),
     }
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    _write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path))
+    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path))
     if puzzle_table is not None:
-        _write_whole(folder / PUZZLES_FILE, lambda path: path.write_text(json.dumps(puzzle_table)))
-    _write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+        write_whole(folder / PUZZLES_FILE, lambda path: path.write_text(json.dumps(puzzle_table)))
+    write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
 
 
 def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
@@ -49,27 +49,33 @@ def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
     for path in (config_path, weights_path):
         if not path.is_file():
             raise GramError(f"{folder} is not a trained model: {path.name} is missing.")
-    config = _read_json(config_path)
+    config = read_json(config_path)
     if not isinstance(config, dict) or not {"format", "recipe", "vocab_size", "length"} <= config.keys():
         raise GramError(f"{config_path} was not written by gram: use `gram import` for published checkpoints.")
     for key in ("format", "vocab_size", "length"):
         if not isinstance(config[key], int) or config[key] < 1:
             raise GramError(f"{config_path}: '{key}' must be a positive whole number, not {config[key]!r}.")
-    if config["format"] > FORMAT:
-        raise GramError(f"{folder} has format {config['format']}, newer than this gram reads ({FORMAT}): upgrade gram.")
+    check_format(folder, config["format"])
     recipe = parse_recipe(config["recipe"], source=str(config_path))
     model = Reasoner(recipe.model, vocab_size=config["vocab_size"], length=config["length"])
     load_weights(model, weights_path)
     return model.eval(), recipe, config
 
 
+def check_format(path: Path, found: int) -> None:
+    """Refuse what a newer gram has written."""
+    if found > FORMAT:
+        raise GramError(f"{path} has format {found}, newer than this gram reads ({FORMAT}): upgrade gram.")
+
+
 def load_puzzle_table(folder: Path) -> dict[str, Any] | None:
     """What the puzzle ids of a model stand for; None for a model without."""
     path = folder / PUZZLES_FILE
-    return _read_json(path) if path.exists() else None
+    return read_json(path) if path.exists() else None
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """The content of a JSON file of a model or a run."""
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
@@ -82,7 +88,7 @@ def change_eval_settings(folder: Path, **settings: Any) -> None:
     content = recipe.model_dump(mode="json")
     content["eval"] |= settings
     config["recipe"] = parse_recipe(content, source=f"eval settings {settings}").model_dump(mode="json")
-    _write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+    write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
 
 
 def load_weights(model: torch.nn.Module, path: Path) -> None:
@@ -102,7 +108,7 @@ def load_weights(model: torch.nn.Module, path: Path) -> None:
     model.load_state_dict(tensors)
 
 
-def _write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write to a temporary file beside `path`, flush it to disk, then rename: a crash never leaves half a file."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)

@@ -1,24 +1,23 @@
-"""The training loop: flat, one supervision step for every slot at a time."""
+"""The training loop: a recipe becomes a folder with averaged weights, metrics, checkpoints and a final evaluation."""
 
 import json
 import math
+import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO, cast, get_args
+from types import FrameType
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from torch import Tensor
-from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
-from gram.errors import GramError
+from gram.errors import GramError, Interrupted
 from gram.evaluation.evaluate import HEADLINES, evaluate
 from gram.inference.rollout import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
@@ -26,82 +25,139 @@ from gram.nn.reasoner import Reasoner
 from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName, Task, Tokens
 from gram.training.checkpoint import save_model
-from gram.training.objective import Checker, Objective, trajectory_elbo
-from gram.training.optim import build_optimizers, lr_factor
-from gram.training.slots import SlotFeeder
+from gram.training.objective import trajectory_elbo
+from gram.training.resume import begin_run, check_same, load_checkpoint, recipe_of_run, save_checkpoint
+from gram.training.runlog import RunLog
+from gram.training.trainer import Trainer
 
 
 def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split."""
-    if out.exists():
-        raise GramError(f"{out} exists already: choose another folder with --out, or remove it.")
-    config = recipe.train
-    device = choose_device(config.device)
-    task = make_task(recipe.task.name, **recipe.task.options)
-    keep_freed_memory()
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    splits: dict[str, Examples] = {name: task.split(name) for name in get_args(SplitName)}
-    recipe = fitted(recipe, task)
-    check_fit(recipe, task, splits)
-    accelerator, _, number = device.partition(":")
-    fabric = Fabric(accelerator=accelerator, devices=[int(number)] if number else 1, precision=config.precision)
-    fabric.seed_everything(config.seed, verbose=False)
-    model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
-    objective = Objective(model, recipe.objective, checker=checker_of(task), halt_in_training=config.halt_in_training)
-    stepper, *optimizers = fabric.setup(objective, *build_optimizers(model, config))
-    averaged, ema = averaged_copy(model, config.ema)
-    feeder = SlotFeeder(
-        task,
-        splits["train"],
-        slots=config.slots,
-        steps=objective.steps_per_example,
-        explore=config.explore,
-        seed=config.seed,
+    run = Run(recipe, out, console)
+    begin_run(out, recipe)
+    return run.go_on()
+
+
+def resume(out: Path, console: Console, recipe: Recipe | None = None) -> dict[str, Any]:
+    """Go on with the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own."""
+    stored = recipe_of_run(out)
+    if recipe is not None:
+        check_same(stored, recipe)
+    run = Run(stored, out, console)
+    for leftover in out.rglob(".*.safetensors.*"):  # of a write that was killed
+        leftover.unlink()
+    found = load_checkpoint(out)
+    if found is not None:
+        tensors, other, problems = found
+        for problem in problems:
+            console.print(f"Warning: {problem}; going on from the checkpoint before.")
+        run.load(tensors, other)
+        console.print(f"Going on after step {run.trainer.step_number} of {stored.train.steps}.")
+    return run.go_on()
+
+
+class Run:
+    """One training run and its folder."""
+
+    def __init__(self, recipe: Recipe, out: Path, console: Console) -> None:
+        config = recipe.train
+        device = choose_device(config.device)
+        if out.exists() and not out.is_dir():
+            raise GramError(f"{out} is a file: choose another folder with --out.")
+        self.out, self.console = out, console
+        self.task = make_task(recipe.task.name, **recipe.task.options)
+        keep_freed_memory()
+        if config.threads:
+            torch.set_num_threads(config.threads)
+        self.splits: dict[str, Examples] = {name: self.task.split(name) for name in get_args(SplitName)}
+        self.recipe = fitted(recipe, self.task)
+        check_fit(self.recipe, self.task, self.splits)
+        accelerator, _, number = device.partition(":")
+        self.fabric = Fabric(
+            accelerator=accelerator, devices=[int(number)] if number else 1, precision=config.precision
+        )
+        self.trainer = Trainer(self.recipe, self.task, self.splits["train"], self.fabric)
+        self.seconds = 0.0
+        """spent on training, also before a resume"""
+        self.pending: dict[str, torch.Tensor] = {}
+        """metrics of steps since the last line of the log, from a checkpoint"""
+        console.print(
+            f"{self.task.name}, split {self.task.split_hash()}: {len(self.splits['train'])} pairs; "
+            f"{self.trainer.model.parameter_count:,} parameters; {device}"
+        )
+
+    def load(self, tensors: dict[str, torch.Tensor], other: dict[str, Any]) -> None:
+        """Take over a checkpoint."""
+        self.trainer.load_state(tensors, other)
+        self.seconds = other["seconds"]
+        self.pending = {name.removeprefix("log."): part for name, part in tensors.items() if name.startswith("log.")}
+
+    def go_on(self) -> dict[str, Any]:
+        """Train to the end, evaluate, and write `test.json`."""
+        trainer, config = self.trainer, self.recipe.train
+        with _progress(self.console) as bar, RunLog(self.out, after=trainer.step_number) as log, _polite() as stop:
+            log.restore(self.pending)
+            line = bar.add_task("training", total=config.steps, completed=trainer.step_number, shown="")
+            started = time.monotonic() - self.seconds
+            while trainer.step_number < config.steps:
+                metrics = trainer.step()
+                self.seconds = time.monotonic() - started
+                log.add(metrics)
+                self._check_finite(metrics)
+                shown = self._log(log)
+                bar.advance(line)
+                if shown:
+                    bar.update(line, shown=shown)
+                if stop.asked or trainer.step_number % config.save_every == 0:
+                    self._save(log)
+                if stop.asked:
+                    message = f"Stopped and saved after step {trainer.step_number}: go on with --resume {self.out}."
+                    raise Interrupted(message, stop.asked)
+            bar.update(line, description="test split")
+            result = evaluate(
+                trainer.ema,
+                self.task,
+                "test",
+                SampleOptions(**self.recipe.eval.model_dump()),
+                examples=self.splits["test"],
+            )
+        result |= {"train_minutes": self.seconds / 60, "train_seed": config.seed, "train_steps": config.steps}
+        (self.out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
+        return result
+
+    def _log(self, log: RunLog) -> str:
+        """Write the lines that are due after this step; the text for the progress bar, if there is news."""
+        trainer, config = self.trainer, self.recipe.train
+        step, last = trainer.step_number, trainer.step_number == config.steps
+        shown = ""
+        if step % config.log_every == 0 or last:
+            means = log.means() | {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
+            log.write(step, means)
+            shown = in_short(means)
+        if step % config.eval_every == 0 or last:
+            log.write(step, validation_figures(trainer.ema, self.task, self.splits["validation"], self.recipe))
+            save_model(self.out, trainer.ema, self.recipe, extra={"steps": step}, puzzle_table=self.task.puzzle_table())
+        return shown
+
+    def _save(self, log: RunLog) -> None:
+        tensors, other = self.trainer.state()
+        tensors |= {f"log.{name}": part for name, part in log.state().items()}
+        save_checkpoint(self.out, tensors, other | {"seconds": self.seconds})
+
+    def _check_finite(self, metrics: dict[str, Any]) -> None:
+        if torch.as_tensor(metrics["gradient_norm"]).isfinite():
+            return
+        step, lr = self.trainer.step_number, self.recipe.train.lr
+        raise GramError(f"Training diverged at step {step}: lower train.lr (now {lr}).")
+
+
+def in_short(means: dict[str, float]) -> str:
+    """The figures beside the progress bar."""
+    kl = sum(value for name, value in means.items() if name.startswith("kl_"))
+    return (
+        f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}  "
+        f"rollout {means['rollout_accuracy']:.2f}"
     )
-    slots = feeder.start(model, fabric.device)
-    generator = torch.Generator(device=fabric.device).manual_seed(config.seed)
-    console.print(
-        f"{task.name}, split {task.split_hash()}: {len(splits['train'])} pairs; "
-        f"{model.parameter_count:,} parameters; {device}"
-    )
-    out.mkdir(parents=True)
-    started = time.monotonic()
-    with _progress(console) as bar, RunLog(out) as log:
-        line = bar.add_task("training", total=config.steps, shown="")
-        for step in range(1, config.steps + 1):
-            factor = lr_factor(step, warmup=config.warmup, total=config.steps, final=config.lr_final)
-            for optimizer, peak in zip(optimizers, (config.lr, config.puzzle_lr), strict=False):
-                for group in optimizer.param_groups:
-                    group["lr"] = peak * factor
-            update = stepper(slots, beta_at(recipe, step), generator)
-            fabric.backward(update.loss)
-            norm = fabric.clip_gradients(stepper, optimizers[0], max_norm=config.clip, error_if_nonfinite=False)
-            if not torch.as_tensor(norm).isfinite():
-                raise GramError(f"Training diverged at step {step}: lower train.lr (now {config.lr}).")
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-            averaged.update_parameters(model)
-            slots.state, slots.steps = update.state, slots.steps + 1
-            if recipe.objective.learn_from_rollouts:
-                feeder.retarget(slots, update.rollouts)
-            feeder.refill(slots, update.finished, model)
-            log.add(update.metrics | {"gradient_norm": norm})
-            if step % config.log_every == 0 or step == config.steps:
-                shown = log.write_means(step, seconds=time.monotonic() - started, lr=config.lr * factor)
-                bar.update(line, shown=shown)
-            if step % config.eval_every == 0 or step == config.steps:
-                log.write(step, validation_figures(ema, task, splits["validation"], recipe))
-                save_model(out, ema, recipe, extra={"steps": step}, puzzle_table=task.puzzle_table())
-            bar.advance(line)
-        minutes = (time.monotonic() - started) / 60
-        options = SampleOptions(**recipe.eval.model_dump())
-        bar.update(line, description="test split")
-        result = evaluate(ema, task, "test", options, examples=splits["test"])
-    result |= {"train_minutes": minutes, "train_seed": config.seed, "train_steps": config.steps}
-    (out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
-    return result
 
 
 def fitted(recipe: Recipe, task: Task) -> Recipe:
@@ -138,50 +194,6 @@ def _check_rollouts(task: Task, groups: Tokens) -> None:
         raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
 
 
-def averaged_copy(model: Reasoner, decay: float) -> tuple[AveragedModel, Reasoner]:
-    """The averaged weights, and the model that holds them.
-
-    The puzzle embeddings are shared instead of averaged, as published: with a million of them a dense average would
-    cost more than the update, and a row that was not used does not change.
-    """
-    averaged = AveragedModel(model, multi_avg_fn=moving_average(decay))
-    ema = cast(Reasoner, averaged.module).eval()
-    ema.encoder.puzzles = model.encoder.puzzles
-    return averaged, ema
-
-
-def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
-    """Exponential moving average whose window grows with the run, so that the first weights are soon forgotten."""
-
-    @torch.no_grad()
-    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
-        n = int(count)
-        pairs = [(a, c) for a, c in zip(averaged, current, strict=True) if a.data_ptr() != c.data_ptr()]  # not shared
-        averaged, current = map(list, zip(*pairs, strict=True))
-        torch._foreach_lerp_(averaged, current, 1 - min(decay, (1 + n) / (10 + n)))
-
-    return update
-
-
-def checker_of(task: Task) -> Checker | None:
-    """The task's verdict as a function of tensors; None if it has no rules to judge by."""
-    if not task.has_rules:
-        return None
-
-    def check(inputs: Tensor, outputs: Tensor) -> Tensor:
-        return torch.from_numpy(task.verify(inputs.cpu().numpy(), outputs.cpu().numpy()).valid).to(inputs.device)
-
-    return check
-
-
-def beta_at(recipe: Recipe, step: int) -> float:
-    """Weight of the KL at a step: constant, or along a half cosine from `beta` to `beta_final`."""
-    c = recipe.objective
-    if c.beta_final is None:
-        return c.beta
-    return c.beta_final + (c.beta - c.beta_final) * 0.5 * (1 + math.cos(math.pi * step / recipe.train.steps))
-
-
 def validation_figures(model: Reasoner, task: Task, examples: Examples, recipe: Recipe) -> dict[str, float]:
     """Prior-rollout figures on a fixed part of the validation split, and the full ELBO beside the surrogate."""
     config = recipe.train
@@ -207,47 +219,33 @@ def validation_figures(model: Reasoner, task: Task, examples: Examples, recipe: 
     return figures
 
 
-class RunLog:
-    """Metrics of a run: `metrics.jsonl` and TensorBoard, means over the steps since the last line."""
+class _Stop:
+    """Whether the user, or the machine's scheduler, has asked the run to stop."""
 
-    def __init__(self, folder: Path) -> None:
-        self.board = TensorBoardLogger(root_dir=folder, name="", version="tensorboard")
-        self.file: TextIO = (folder / "metrics.jsonl").open("w")
-        self.pending: list[dict[str, Tensor]] = []
+    asked = 0
+    """number of the signal"""
 
-    def __enter__(self) -> "RunLog":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-        self.board.finalize("")
-
-    def add(self, metrics: dict[str, Any]) -> None:
-        """Remember one step's scalars (no synchronisation with the device)."""
-        self.pending.append({key: torch.as_tensor(value).detach() for key, value in metrics.items()})
-
-    def write_means(self, step: int, **more: float) -> str:
-        """Write the means since the last call; return the figures for the progress bar."""
-        names = self.pending[-1].keys()
-        # nanmean: a step in which no trajectory ended has no rollout accuracy.
-        means = {name: float(torch.stack([m[name].float() for m in self.pending]).nanmean()) for name in names}
-        self.pending.clear()
-        self.write(step, means | more)
-        kl = sum(value for name, value in means.items() if name.startswith("kl_"))
-        return (
-            f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}  "
-            f"rollout {means['rollout_accuracy']:.2f}"
-        )
-
-    def write(self, step: int, figures: dict[str, float]) -> None:
-        """Append one line."""
-        self.file.write(json.dumps({"step": step, **{k: _finite(v) for k, v in figures.items()}}) + "\n")
-        self.file.flush()
-        self.board.log_metrics({k: v for k, v in figures.items() if math.isfinite(v)}, step)
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.asked == number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.asked = number
 
 
-def _finite(value: float) -> float | None:
-    return round(value, 6) if math.isfinite(value) else None
+@contextmanager
+def _polite() -> Iterator[_Stop]:
+    """Let SIGTERM and Ctrl-C ask the run to stop after its step, instead of breaking it off; a second Ctrl-C does."""
+    stop = _Stop()
+    names = (signal.SIGTERM, signal.SIGINT)
+    try:
+        before = {name: signal.signal(name, stop) for name in names}
+    except ValueError:  # signals reach the main thread only
+        yield stop
+        return
+    try:
+        yield stop
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
 
 
 @contextmanager

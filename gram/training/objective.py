@@ -18,6 +18,7 @@ from gram.nn.guidance import Gaussian, kl_divergence
 from gram.nn.reasoner import Noise, Reasoner, State, StepOutput
 from gram.tasks.base import IGNORE
 from gram.training.slots import Slots
+from gram.training.team import Team
 
 Checker = Callable[[Tensor, Tensor], Tensor]
 """Judges outputs [rows, length] for inputs [rows, length]: [rows] bool, "a valid solution"."""
@@ -100,9 +101,16 @@ class Objective(nn.Module):
     """A reasoner with its loss, as one module (so that one forward pass is one distributed step)."""
 
     def __init__(
-        self, model: Reasoner, config: ObjectiveConfig, *, checker: Checker | None, halt_in_training: bool
+        self,
+        model: Reasoner,
+        config: ObjectiveConfig,
+        *,
+        checker: Checker | None,
+        halt_in_training: bool,
+        team: Team | None = None,
     ) -> None:
         super().__init__()
+        self.team = team
         self.model = model
         self.config = config
         self.checker = checker
@@ -160,7 +168,7 @@ class Objective(nn.Module):
         return self.model.step(
             state,
             e_x[rows],
-            random_noise(state.h, generator),
+            self._noise(state.h, rows, generator),
             e_y=e_y,
             first_transition=slots.steps[rows] * self.transitions,
             transitions=self.transitions,
@@ -186,19 +194,33 @@ class Objective(nn.Module):
         right = exactly_right(outputs, targets) if self.checker is None else self.checker(slots.inputs[rows], outputs)
         halt = halt_loss(readout, right, self._continue_target(slots, rows, state, steps, generator)).mean()
         # Reservoir sampling keeps one state of each trajectory, uniform over its steps, at constant memory.
-        keep_new = torch.rand(len(right), device=h.device, generator=generator) * steps[rows] < 1
+        keep_new = self._uniform(h, rows, generator) * steps[rows] < 1
         slots.memory[rows] = torch.where(keep_new[:, None, None], h.detach(), slots.memory[rows])
         done = finished[rows]
         quality = right.float() if c.value_target == "valid" else token_accuracy(outputs, targets)
         value = model.decoder.readout(slots.memory[rows]).value
         errors = value_loss(value, quality) * done
-        loss_value = errors.sum() / done.sum().clamp_min(1)
+        # All processes' gradients are averaged: each counts its part of the errors `size` times.
+        ended, size = (done.sum(), 1) if self.team is None else (self.team.sum(done.sum()), self.team.size)
+        loss_value = errors.sum() * size / ended.clamp_min(1)
         metrics = {
             "halt": halt,
             "value": (errors.sum() / done.sum()),  # NaN when no trajectory ended in this step
             "rollout_accuracy": (right & done).sum() / done.sum(),
         }
         return c.halt_weight * halt + c.value_weight * loss_value, finished, metrics
+
+    def _noise(self, like: Tensor, rows: slice, generator: torch.Generator) -> Noise:
+        """Fresh noise for every transition of own slots `rows`."""
+        team = self.team
+        if team is None:
+            return random_noise(like, generator)
+        return lambda _transition: team.draw(like.shape[1:], rows, like, generator, normal=True)
+
+    def _uniform(self, like: Tensor, rows: slice, generator: torch.Generator) -> Tensor:
+        if self.team is None:
+            return torch.rand(len(like), device=like.device, generator=generator)
+        return self.team.draw((), rows, like.float(), generator, normal=False)
 
     @torch.no_grad()
     def _continue_target(
@@ -210,7 +232,7 @@ class Objective(nn.Module):
         puzzle_ids = None if slots.puzzle_ids is None else slots.puzzle_ids[rows]
         e_x = self.model.encoder(slots.inputs[rows], puzzle_ids)
         here = state.rows(rows)
-        noise = random_noise(here.h, generator)
+        noise = self._noise(here.h, rows, generator)
         first = steps[rows] * self.transitions
         ahead = self.model.step(here, e_x, noise, first_transition=first, transitions=self.transitions)
         readout = self.model.decoder.readout(ahead.state.h)

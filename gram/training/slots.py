@@ -4,7 +4,6 @@ Each optimiser step is one supervision step for every slot. A slot whose example
 the initial state; the others go on from where they were.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,8 @@ import torch
 from torch import Tensor
 
 from gram.nn.reasoner import Reasoner, State
-from gram.tasks.base import Examples, Task
+from gram.tasks.base import Examples, Task, Tokens
+from gram.training.team import Team
 
 
 @dataclass
@@ -38,50 +38,66 @@ class Slots:
 
 
 class SlotFeeder:
-    """Fills slots from a training split in a seeded order, epoch after epoch."""
+    """Fills slots from a training split in a seeded order, epoch after epoch.
 
-    def __init__(self, task: Task, examples: Examples, *, slots: int, steps: int, explore: float, seed: int) -> None:
+    In a run of several processes each follows the deal of all slots, and fills its own.
+    """
+
+    def __init__(self, task: Task, examples: Examples, *, steps: int, explore: float, seed: int, team: Team) -> None:
         self.task = task
         self.examples = examples
-        self.count = slots
+        self.team = team
         self.max_steps = steps
         self.explore = explore
         self.generator = np.random.default_rng(seed)
-        self._order = self._rows()
+        self.order = np.zeros(0, dtype=np.int64)
+        """rows of this epoch in the order of the deal"""
+        self.dealt = 0
+        """how many of them are dealt"""
 
-    def _rows(self) -> Iterator[int]:
-        while True:
-            yield from self.generator.permutation(len(self.examples)).tolist()
+    def _next_rows(self, count: int) -> Tokens:
+        """The next rows [count] of the deal; a new epoch begins where one ends."""
+        taken = [self.order[self.dealt : self.dealt + count]]
+        self.dealt += len(taken[0])
+        while (missing := count - sum(map(len, taken))) > 0:
+            self.order = self.generator.permutation(len(self.examples))
+            taken.append(self.order[:missing])
+            self.dealt = len(taken[-1])
+        return np.concatenate(taken)
 
     def start(self, model: Reasoner, device: torch.device) -> Slots:
         """Fill every slot; ages are random so that every optimiser step sees all supervision steps."""
-        state = model.initial_state(self.count)
-        empty = torch.zeros(self.count, model.length, dtype=torch.long, device=device)
-        zeros = torch.zeros(self.count, dtype=torch.long, device=device)
+        count = len(self.team.own)
+        state = model.initial_state(count)
+        empty = torch.zeros(count, model.length, dtype=torch.long, device=device)
+        zeros = torch.zeros(count, dtype=torch.long, device=device)
         # z_0 until a first state is drawn: a slot that starts at an age may not draw one before its trajectory ends.
         memory = state.h.clone()
         ids = zeros.clone() if model.config.puzzle_tokens else None
         slots = Slots(zeros, empty, empty.clone(), state, zeros.clone(), zeros.clone(), memory, ids)
-        self.refill(slots, torch.ones(self.count, dtype=torch.bool, device=device), model)
-        ages = self.generator.integers(0, self.max_steps, self.count)
-        slots.steps = torch.from_numpy(ages).to(device)
+        self.refill(slots, torch.ones(count, dtype=torch.bool, device=device), model)
+        ages = self.generator.integers(0, self.max_steps, self.team.slots)
+        slots.steps = torch.from_numpy(ages[self.team.own]).to(device)
         return slots
 
     def refill(self, slots: Slots, finished: Tensor, model: Reasoner) -> None:
-        """Put a fresh example and z_0 into every slot where `finished` [slots] is true."""
-        count = int(finished.sum())
+        """Put a fresh example and z_0 into every slot where `finished` [own slots] is true."""
+        everyone = self.team.gather(finished).cpu().numpy()
+        count = int(everyone.sum())
         if count == 0:
             return
-        rows = np.fromiter((next(self._order) for _ in range(count)), dtype=np.int64, count=count)
+        rows = self._next_rows(count)
         inputs, targets = self.task.augment(self.examples.inputs[rows], self.examples.targets[rows], self.generator)
+        minimum = self._minimum_steps(count)
+        mine = (np.cumsum(everyone) - 1)[self.team.own][everyone[self.team.own]]  # which of the fresh ones are its own
         device = finished.device
-        slots.index[finished] = torch.from_numpy(rows).to(device)
-        slots.inputs[finished] = torch.from_numpy(inputs).to(device)
-        slots.targets[finished] = torch.from_numpy(targets).to(device)
+        slots.index[finished] = torch.from_numpy(rows[mine]).to(device)
+        slots.inputs[finished] = torch.from_numpy(inputs[mine]).to(device)
+        slots.targets[finished] = torch.from_numpy(targets[mine]).to(device)
         if slots.puzzle_ids is not None and self.examples.puzzle_ids is not None:
-            slots.puzzle_ids[finished] = torch.from_numpy(self.examples.puzzle_ids[rows]).to(device)
+            slots.puzzle_ids[finished] = torch.from_numpy(self.examples.puzzle_ids[rows[mine]]).to(device)
         slots.steps[finished] = 0
-        slots.min_steps[finished] = torch.from_numpy(self._minimum_steps(count)).to(device)
+        slots.min_steps[finished] = torch.from_numpy(minimum[mine]).to(device)
         slots.state = State.where(finished, model.initial_state(len(finished)), slots.state)
 
     def retarget(self, slots: Slots, outputs: Tensor) -> None:
@@ -91,12 +107,12 @@ class SlotFeeder:
         rows, answers = slots.index[: len(outputs)].cpu().numpy(), outputs.cpu().numpy()
         first, after = (np.searchsorted(groups, groups[rows], side) for side in ("left", "right"))
         chosen = slots.targets[: len(outputs)].cpu()
+        chance = self.generator.random(self.team.slots)[self.team.own]  # decides between equally near ones
         for slot in np.flatnonzero(after - first > 1):  # others have their only solution already, perhaps augmented
             solutions = targets[first[slot] : after[slot]]
             agreement = (solutions == answers[slot]).sum(axis=1)
-            # Less than one token's worth of chance decides between equally near ones.
-            nearest = np.argmax(agreement + self.generator.random(len(agreement)))
-            chosen[slot] = torch.from_numpy(solutions[nearest])
+            nearest = np.flatnonzero(agreement == agreement.max())
+            chosen[slot] = torch.from_numpy(solutions[nearest[int(chance[slot] * len(nearest))]])
         slots.targets[: len(outputs)] = chosen.to(slots.targets.device)
 
     def _minimum_steps(self, count: int) -> np.ndarray:

@@ -16,7 +16,9 @@ from gram.config import Recipe
 from gram.errors import GramError
 from gram.tasks.nqueens import NQueens
 from gram.training.checkpoint import load_model
-from gram.training.loop import RunLog, beta_at, checker_of, moving_average, train
+from gram.training.loop import in_short, train
+from gram.training.runlog import RunLog
+from gram.training.trainer import beta_at, checker_of, moving_average
 
 RecipeBuilder = Callable[..., Recipe]
 SHORT = {"steps": 5, "slots": 6, "log_every": 2, "eval_every": 3}
@@ -40,7 +42,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, queens_recipe: RecipeBuild
 def test_the_folder_holds_the_model_and_everything_measured(trained: tuple[Path, dict[str, Any]]) -> None:
     out, result = trained
     names = {path.name for path in out.iterdir()}
-    assert names == {"config.json", "model.safetensors", "metrics.jsonl", "test.json", "tensorboard"}
+    assert names == {"run.json", "config.json", "model.safetensors", "metrics.jsonl", "test.json", "tensorboard"}
     assert list((out / "tensorboard").glob("events.out.tfevents.*"))
     assert json.loads((out / "test.json").read_text()) == result
     assert (result["train_steps"], result["train_seed"]) == (60, 0)
@@ -180,9 +182,11 @@ def test_log_takes_means_and_writes_null_for_nothing(tmp_path: Path) -> None:
     with RunLog(tmp_path) as log:
         for loss, accuracy in ((1.0, math.nan), (3.0, 0.5)):
             log.add({"loss": loss, "kl_1": 0.25, "posterior_accuracy": 1.0, "rollout_accuracy": accuracy})
-        shown = log.write_means(2, lr=0.1)
+        means = log.means()
+        shown = in_short(means)
+        log.write(2, means | {"lr": 0.1})
         log.add({"loss": 7.0, "posterior_accuracy": 1.0, "rollout_accuracy": math.nan})
-        log.write_means(3)
+        log.write(3, log.means())
     first, second = metrics_of(tmp_path)
     assert (first["loss"], first["rollout_accuracy"], first["lr"]) == (2.0, 0.5, 0.1)
     assert (second["loss"], second["rollout_accuracy"]) == (7.0, None)

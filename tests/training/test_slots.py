@@ -14,6 +14,7 @@ from gram.tasks.base import Examples, Tokens
 from gram.tasks.nqueens import NQueens
 from gram.training.objective import Objective
 from gram.training.slots import SlotFeeder, Slots
+from gram.training.team import Team
 
 ModelBuilder = Callable[..., Reasoner]
 CPU = torch.device("cpu")
@@ -37,7 +38,7 @@ class CountingTask:
 
 def feeder_of(rows: int, slots: int, *, seed: int = 0, steps: int = 3, explore: float = 0.5) -> SlotFeeder:
     task = CountingTask()
-    return SlotFeeder(task, task.examples(rows), slots=slots, steps=steps, explore=explore, seed=seed)
+    return SlotFeeder(task, task.examples(rows), steps=steps, explore=explore, seed=seed, team=Team(slots))
 
 
 def scrambled(slots: Slots, model: Reasoner) -> Slots:
@@ -128,7 +129,7 @@ def test_ages_at_the_start_are_spread_over_all_steps(tiny_model: ModelBuilder) -
 
 def test_memory_of_an_aged_slot_is_never_a_state_that_cannot_occur(tiny_model: ModelBuilder, queens: NQueens) -> None:
     model = tiny_model(vocab_size=queens.vocab_size, length=queens.length, guidance="none")
-    feeder = SlotFeeder(queens, queens.split("train"), slots=32, steps=3, explore=0, seed=0)
+    feeder = SlotFeeder(queens, queens.split("train"), steps=3, explore=0, seed=0, team=Team(32))
     slots = feeder.start(model, CPU)
     from gram.config import ObjectiveConfig
 
@@ -143,7 +144,7 @@ def test_exploration_draws_a_minimum_from_two_to_the_last_step(tiny_model: Model
     task = CountingTask(length=1)
 
     def minimum_steps(explore: float, steps: int) -> np.ndarray:
-        feeder = SlotFeeder(task, task.examples(3), slots=count, steps=steps, explore=explore, seed=0)
+        feeder = SlotFeeder(task, task.examples(3), steps=steps, explore=explore, seed=0, team=Team(count))
         return np.bincount(feeder.start(model, CPU).min_steps.numpy(), minlength=steps + 1) / count
 
     shares = minimum_steps(0.4, steps=5)
@@ -158,7 +159,7 @@ def test_exploration_draws_a_minimum_from_two_to_the_last_step(tiny_model: Model
 def test_slots_are_real_pairs_of_the_task(tiny_model: ModelBuilder, queens: NQueens) -> None:
     model = tiny_model(vocab_size=queens.vocab_size, length=queens.length)
     examples = queens.split("train")
-    feeder = SlotFeeder(queens, examples, slots=16, steps=3, explore=0.1, seed=0)
+    feeder = SlotFeeder(queens, examples, steps=3, explore=0.1, seed=0, team=Team(16))
     slots = feeder.start(model, CPU)
     assert np.array_equal(slots.inputs.numpy(), examples.inputs[slots.index.numpy()])
     assert bool(queens.verify(slots.inputs.numpy(), slots.targets.numpy()).valid.all())
@@ -170,7 +171,7 @@ def test_retargeting_takes_the_nearest_solution_of_the_same_input(
     tiny_model: ModelBuilder, queens: NQueens, seed: int, wrong: int
 ) -> None:
     model = tiny_model(vocab_size=queens.vocab_size, length=queens.length)
-    feeder = SlotFeeder(queens, queens.split("train"), slots=6, steps=2, explore=0, seed=seed)
+    feeder = SlotFeeder(queens, queens.split("train"), steps=2, explore=0, seed=seed, team=Team(6))
     slots = feeder.start(model, CPU)
     kept = slots.targets[4:].clone()
     generator = np.random.default_rng(seed)
@@ -196,7 +197,7 @@ def test_retargeting_leaves_the_only_solution_as_it_was_augmented(tiny_model: Mo
 def test_equally_near_solutions_are_chosen_by_chance(tiny_model: ModelBuilder) -> None:
     task = CountingTask(length=2)
     rows = Examples(np.zeros((2, 2), dtype=np.int64), np.array([[1, 2], [2, 1]]), np.zeros(2, dtype=np.int64))
-    feeder = SlotFeeder(task, rows, slots=64, steps=2, explore=0, seed=0)
+    feeder = SlotFeeder(task, rows, steps=2, explore=0, seed=0, team=Team(64))
     slots = feeder.start(tiny_model(length=2), CPU)
     feeder.retarget(slots, torch.zeros(64, 2, dtype=torch.long))
     assert 10 < int((slots.targets[:, 0] == 1).sum()) < 54

@@ -1,0 +1,195 @@
+"""Everything that changes during a run, and the one step that changes it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, cast
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
+
+from gram.config import Recipe
+from gram.nn.reasoner import Reasoner, State
+from gram.tasks.base import Examples, Task
+from gram.training.objective import Checker, Objective, Update
+from gram.training.optim import build_optimizers, lr_factor
+from gram.training.slots import SlotFeeder, Slots
+from gram.training.team import Team
+
+Tensors = dict[str, Tensor]
+
+
+class Trainer:
+    """A model in training: weights, their average, optimisers, slots, and every source of chance."""
+
+    def __init__(self, recipe: Recipe, task: Task, examples: Examples, fabric: Fabric) -> None:
+        config = recipe.train
+        self.recipe, self.fabric = recipe, fabric
+        self.step_number = 0
+        fabric.seed_everything(config.seed, verbose=False)
+        self.model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
+        self.objective = Objective(
+            self.model, recipe.objective, checker=checker_of(task), halt_in_training=config.halt_in_training
+        )
+        self.team = Team(config.slots, self.objective.prior_rows(config.slots), fabric)
+        self.objective.team = self.team
+        self.stepper, *self.optimizers = fabric.setup(self.objective, *build_optimizers(self.model, config))
+        self.averaged, self.ema = averaged_copy(self.model, config.ema)
+        self.feeder = SlotFeeder(
+            task,
+            examples,
+            steps=self.objective.steps_per_example,
+            explore=config.explore,
+            seed=config.seed,
+            team=self.team,
+        )
+        self.slots = self.feeder.start(self.model, fabric.device)
+        self.generator = torch.Generator(device=fabric.device).manual_seed(config.seed)
+
+    def step(self) -> dict[str, Any]:
+        """One supervision step for every slot, and one update of the weights; the metrics of the step."""
+        config = self.recipe.train
+        self.step_number += 1
+        factor = lr_factor(self.step_number, warmup=config.warmup, total=config.steps, final=config.lr_final)
+        for optimizer, peak in zip(self.optimizers, (config.lr, config.puzzle_lr), strict=False):
+            for group in optimizer.param_groups:
+                group["lr"] = peak * factor
+        update: Update = self.stepper(self.slots, beta_at(self.recipe, self.step_number), self.generator)
+        self.fabric.backward(update.loss)
+        norm = self.fabric.clip_gradients(
+            self.stepper, self.optimizers[0], max_norm=config.clip, error_if_nonfinite=False
+        )
+        metrics = {**update.metrics, "gradient_norm": norm}
+        if not torch.as_tensor(norm).isfinite():  # the weights stay as they were, for study
+            return metrics
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        self.averaged.update_parameters(self.model)
+        self._feed(update)
+        return metrics
+
+    def _feed(self, update: Update) -> None:
+        self.slots.state, self.slots.steps = update.state, self.slots.steps + 1
+        if self.recipe.objective.learn_from_rollouts:
+            self.feeder.retarget(self.slots, update.rollouts)
+        self.feeder.refill(self.slots, update.finished, self.model)
+
+    # --- what a checkpoint holds --------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """Everything: tensors by name, and what is JSON. All processes must call it; the slots are those of all."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        shared = self.ema.encoder.puzzles is not None
+        for name, tensor in self.ema.state_dict().items():
+            if not (shared and name == "encoder.puzzles"):
+                tensors[f"ema.{name}"] = tensor
+        tensors["averaged.count"] = self.averaged.n_averaged
+        for number, optimizer in enumerate(self.optimizers):
+            for index, values in optimizer.state_dict()["state"].items():
+                for key, value in values.items():
+                    tensors[f"optimizer.{number}.{index}.{key}"] = torch.as_tensor(value)
+        tensors |= {f"slots.{name}": self.team.gather(part) for name, part in slot_tensors(self.slots).items()}
+        tensors["feeder.order"] = torch.from_numpy(self.feeder.order)
+        tensors["generator"] = self.generator.get_state()
+        tensors["torch"] = torch.get_rng_state()
+        other = {
+            "step": self.step_number,
+            "dealt": self.feeder.dealt,
+            "numpy": self.feeder.generator.bit_generator.state,
+        }
+        return tensors, other
+
+    def load_state(self, tensors: Tensors, other: dict[str, Any]) -> None:
+        """Go on exactly where `state` was taken."""
+        self.model.load_state_dict(_below("model.", tensors))
+        averaged = _below("ema.", tensors)
+        if self.model.encoder.puzzles is not None:
+            averaged["encoder.puzzles"] = self.model.encoder.puzzles.detach()
+        self.ema.load_state_dict(averaged)
+        self.averaged.n_averaged.copy_(tensors["averaged.count"])
+        for number, optimizer in enumerate(self.optimizers):
+            content = optimizer.state_dict()
+            content["state"] = _optimizer_state(_below(f"optimizer.{number}.", tensors))
+            optimizer.load_state_dict(content)
+        own = torch.from_numpy(self.team.own)
+        parts = {name: part[own].to(self.fabric.device) for name, part in _below("slots.", tensors).items()}
+        self.slots = slots_of(parts)
+        self.feeder.order = tensors["feeder.order"].numpy()
+        self.feeder.dealt = other["dealt"]
+        self.feeder.generator.bit_generator.state = other["numpy"]
+        self.generator.set_state(tensors["generator"].cpu())
+        torch.set_rng_state(tensors["torch"].cpu())
+        self.step_number = other["step"]
+
+
+def slot_tensors(slots: Slots) -> Tensors:
+    """The slots as tensors by name; the state's two levels are `h` and `l`."""
+    parts = {field.name: getattr(slots, field.name) for field in fields(slots) if field.name != "state"}
+    parts |= {"h": slots.state.h, "l": slots.state.l}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def slots_of(parts: Tensors) -> Slots:
+    """The inverse of `slot_tensors`."""
+    parts = dict(parts)
+    state = State(parts.pop("h"), parts.pop("l", None))
+    return Slots(state=state, **parts)
+
+
+def _below(prefix: str, tensors: Tensors) -> Tensors:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _optimizer_state(tensors: Tensors) -> dict[int, Tensors]:
+    state: dict[int, Tensors] = {}
+    for name, tensor in tensors.items():
+        index, _, key = name.partition(".")
+        state.setdefault(int(index), {})[key] = tensor
+    return state
+
+
+def averaged_copy(model: Reasoner, decay: float) -> tuple[AveragedModel, Reasoner]:
+    """The averaged weights, and the model that holds them.
+
+    The puzzle embeddings are shared instead of averaged, as published: with a million of them a dense average would
+    cost more than the update, and a row that was not used does not change.
+    """
+    averaged = AveragedModel(model, multi_avg_fn=moving_average(decay))
+    ema = cast(Reasoner, averaged.module).eval()
+    ema.encoder.puzzles = model.encoder.puzzles
+    return averaged, ema
+
+
+def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
+    """Exponential moving average whose window grows with the run, so that the first weights are soon forgotten."""
+
+    @torch.no_grad()
+    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
+        n = int(count)
+        pairs = [(a, c) for a, c in zip(averaged, current, strict=True) if a.data_ptr() != c.data_ptr()]  # not shared
+        averaged, current = map(list, zip(*pairs, strict=True))
+        torch._foreach_lerp_(averaged, current, 1 - min(decay, (1 + n) / (10 + n)))
+
+    return update
+
+
+def checker_of(task: Task) -> Checker | None:
+    """The task's verdict as a function of tensors; None if it has no rules to judge by."""
+    if not task.has_rules:
+        return None
+
+    def check(inputs: Tensor, outputs: Tensor) -> Tensor:
+        return torch.from_numpy(task.verify(inputs.cpu().numpy(), outputs.cpu().numpy()).valid).to(inputs.device)
+
+    return check
+
+
+def beta_at(recipe: Recipe, step: int) -> float:
+    """Weight of the KL at a step: constant, or along a half cosine from `beta` to `beta_final`."""
+    c = recipe.objective
+    if c.beta_final is None:
+        return c.beta
+    return c.beta_final + (c.beta - c.beta_final) * 0.5 * (1 + math.cos(math.pi * step / recipe.train.steps))
