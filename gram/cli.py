@@ -1,6 +1,7 @@
 """The command `gram`. Heavy imports are inside the commands, so that `gram --help` answers at once."""
 
 import json
+import os
 import sys
 from itertools import product
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from gram.errors import GramError, Interrupted
+from gram.errors import GramError, Interrupted, PeerDied
 from gram.report import FIGURES, answers_as_json, bar, check_target, percent, show_answers, show_result
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def train(
         Path | None, typer.Option(help="Folder of the run; must not exist. Default: runs/FOLDER-RECIPE.")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run in this folder, exactly where it was; needs no recipe.")
+        Path | None,
+        typer.Option(help="Go on with the run in this folder, exactly where it was; with a recipe, begin it if new."),
     ] = None,
 ) -> None:
     """Train a model by a recipe, and evaluate it on the test split. SIGTERM and Ctrl-C save the run first."""
@@ -64,6 +66,8 @@ def train(
 
         folder = out or Path("runs") / f"{recipe.resolve().parent.name}-{recipe.stem}"
         result = run(settings, folder, console)
+    if not _is_first_process():
+        return
     show_result(console, result)
     console.print(f"The model is in {folder}: gram solve {folder} PUZZLE", markup=False, soft_wrap=True)
 
@@ -290,7 +294,7 @@ def main() -> None:
     except Interrupted as error:
         _fail(str(error), error.exit_code)
     except GramError as error:
-        _fail(str(error))
+        _fail(str(error), quiet=not (_is_first_process() or isinstance(error, PeerDied)))
     except (
         OSError,
         MemoryError,
@@ -299,6 +303,12 @@ def main() -> None:
         _fail(f"{type(error).__name__}: {' '.join(str(error).split()) or 'not enough memory'}")
 
 
-def _fail(message: str, code: int = 1) -> NoReturn:
-    print(message if code > 1 else f"Error: {message}", file=sys.stderr)
+def _fail(message: str, code: int = 1, *, quiet: bool = False) -> NoReturn:
+    if not quiet:
+        print(message if code > 1 else f"Error: {message}", file=sys.stderr)
     raise SystemExit(code)
+
+
+def _is_first_process() -> bool:
+    """Whether this process speaks for all that torchrun or SLURM has started."""
+    return int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", 0))) == 0

@@ -12,3 +12,7 @@ class Interrupted(GramError):
         super().__init__(message)
         self.exit_code = 128 + signal_number
         """as a shell reports a process that a signal ended"""
+
+
+class PeerDied(GramError):
+    """Another process of the run is gone; those that are left say so."""

@@ -12,6 +12,8 @@ from gram.nn.reasoner import Reasoner
 from gram.tasks.base import Distinct, Examples, SplitName, Task
 
 if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
     from gram.tasks.arc import ARC
 
 HEADLINES = {
@@ -32,8 +34,11 @@ def evaluate(
     progress: Progress | None = None,
     examples: Examples | None = None,
     submission: Path | None = None,
+    fabric: "Fabric | None" = None,
 ) -> dict[str, Any]:
     """All figures on a split (its first `limit` distinct inputs), as a JSON-ready dictionary.
+
+    With `fabric`, all its processes must call this, and share the sampling.
 
     For a task that is scored by votes, the two best answers to every question can go to the file `submission`.
     """
@@ -41,7 +46,12 @@ def evaluate(
     if not len(examples):
         raise GramError(f"The {split} split of {task.name} is empty: there is nothing to evaluate.")
     asked = examples.distinct(limit)
-    trajectories = sample(model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
+    if fabric is None:
+        trajectories = sample(model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
+    else:
+        from gram.inference.sharded import sample_together
+
+        trajectories = sample_together(fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
     settings = {key: value for key, value in asdict(options).items() if key != "keep_steps"}
     return {
         **score(task, asked, trajectories, submission),

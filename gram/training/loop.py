@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gram.config import Recipe
-from gram.errors import GramError, Interrupted
+from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate
 from gram.inference.rollout import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
@@ -25,6 +25,7 @@ from gram.nn.reasoner import Reasoner
 from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName, Task, Tokens
 from gram.training.checkpoint import save_model
+from gram.training.launch import make_fabric
 from gram.training.objective import trajectory_elbo
 from gram.training.resume import begin_run, check_same, load_checkpoint, recipe_of_run, save_checkpoint
 from gram.training.runlog import RunLog
@@ -34,25 +35,33 @@ from gram.training.trainer import Trainer
 def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split."""
     run = Run(recipe, out, console)
-    begin_run(out, recipe)
+    if run.first:
+        begin_run(out, recipe)
     return run.go_on()
 
 
 def resume(out: Path, console: Console, recipe: Recipe | None = None) -> dict[str, Any]:
-    """Go on with the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own."""
+    """Go on with the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own.
+
+    With a recipe, a folder that does not exist yet begins a run: one command then serves for starts and restarts.
+    """
+    if recipe is not None and not out.exists():
+        return train(recipe, out, console)
     stored = recipe_of_run(out)
     if recipe is not None:
         check_same(stored, recipe)
     run = Run(stored, out, console)
-    for leftover in out.rglob(".*.safetensors.*"):  # of a write that was killed
-        leftover.unlink()
     found = load_checkpoint(out)
+    run.fabric.barrier()
+    if run.first:
+        for leftover in out.rglob(".*.safetensors.*"):  # of a write that was killed
+            leftover.unlink()
     if found is not None:
         tensors, other, problems = found
         for problem in problems:
-            console.print(f"Warning: {problem}; going on from the checkpoint before.")
+            run.console.print(f"Warning: {problem}; going on from the checkpoint before.")
         run.load(tensors, other)
-        console.print(f"Going on after step {run.trainer.step_number} of {stored.train.steps}.")
+        run.console.print(f"Going on after step {run.trainer.step_number} of {stored.train.steps}.")
     return run.go_on()
 
 
@@ -64,7 +73,7 @@ class Run:
         device = choose_device(config.device)
         if out.exists() and not out.is_dir():
             raise GramError(f"{out} is a file: choose another folder with --out.")
-        self.out, self.console = out, console
+        self.out = out
         self.task = make_task(recipe.task.name, **recipe.task.options)
         keep_freed_memory()
         if config.threads:
@@ -72,18 +81,19 @@ class Run:
         self.splits: dict[str, Examples] = {name: self.task.split(name) for name in get_args(SplitName)}
         self.recipe = fitted(recipe, self.task)
         check_fit(self.recipe, self.task, self.splits)
-        accelerator, _, number = device.partition(":")
-        self.fabric = Fabric(
-            accelerator=accelerator, devices=[int(number)] if number else 1, precision=config.precision
-        )
+        self.fabric = make_fabric(device, config.precision)
+        self.first = self.fabric.is_global_zero
+        """whether this process speaks and writes for all"""
+        self.console = console if self.first else Console(quiet=True)
         self.trainer = Trainer(self.recipe, self.task, self.splits["train"], self.fabric)
         self.seconds = 0.0
         """spent on training, also before a resume"""
         self.pending: dict[str, torch.Tensor] = {}
         """metrics of steps since the last line of the log, from a checkpoint"""
-        console.print(
+        processes = f", {self.fabric.world_size} processes" if self.fabric.world_size > 1 else ""
+        self.console.print(
             f"{self.task.name}, split {self.task.split_hash()}: {len(self.splits['train'])} pairs; "
-            f"{self.trainer.model.parameter_count:,} parameters; {device}"
+            f"{self.trainer.model.parameter_count:,} parameters; {device}{processes}"
         )
 
     def load(self, tensors: dict[str, torch.Tensor], other: dict[str, Any]) -> None:
@@ -94,9 +104,23 @@ class Run:
 
     def go_on(self) -> dict[str, Any]:
         """Train to the end, evaluate, and write `test.json`."""
+        self.fabric.barrier()  # the folder is there
+        try:
+            with RunLog(self.out if self.first else None, after=self.trainer.step_number) as log:
+                log.restore(self.pending)
+                self._to_the_end(log)
+        except RuntimeError as error:
+            if self.fabric.world_size == 1:
+                raise
+            # torch has no exception of its own for it: the exchange with the others broke off.
+            raise PeerDied(
+                f"Another process of the run has died ({_first_line(error)}): go on with --resume."
+            ) from error
+        return self._tested()
+
+    def _to_the_end(self, log: RunLog) -> None:
         trainer, config = self.trainer, self.recipe.train
-        with _progress(self.console) as bar, RunLog(self.out, after=trainer.step_number) as log, _polite() as stop:
-            log.restore(self.pending)
+        with _progress(self.console) as bar, _polite() as stop:
             line = bar.add_task("training", total=config.steps, completed=trainer.step_number, shown="")
             started = time.monotonic() - self.seconds
             while trainer.step_number < config.steps:
@@ -108,21 +132,28 @@ class Run:
                 bar.advance(line)
                 if shown:
                     bar.update(line, shown=shown)
-                if stop.asked or trainer.step_number % config.save_every == 0:
+                asked = trainer.team.any(stop.asked)
+                if asked or trainer.step_number % config.save_every == 0:
                     self._save(log)
-                if stop.asked:
+                if asked:
                     message = f"Stopped and saved after step {trainer.step_number}: go on with --resume {self.out}."
-                    raise Interrupted(message, stop.asked)
-            bar.update(line, description="test split")
+                    raise Interrupted(message, asked)
+
+    def _tested(self) -> dict[str, Any]:
+        """The evaluation of the averaged weights on the test split, also as `test.json`."""
+        config = self.recipe.train
+        with self.console.status("evaluating on the test split"):
             result = evaluate(
-                trainer.ema,
+                self.trainer.ema,
                 self.task,
                 "test",
                 SampleOptions(**self.recipe.eval.model_dump()),
                 examples=self.splits["test"],
+                fabric=self.fabric,
             )
         result |= {"train_minutes": self.seconds / 60, "train_seed": config.seed, "train_steps": config.steps}
-        (self.out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
+        if self.first:
+            (self.out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
         return result
 
     def _log(self, log: RunLog) -> str:
@@ -131,24 +162,34 @@ class Run:
         step, last = trainer.step_number, trainer.step_number == config.steps
         shown = ""
         if step % config.log_every == 0 or last:
-            means = log.means() | {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
+            means = trainer.team.mean(log.means())
+            means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
             log.write(step, means)
             shown = in_short(means)
         if step % config.eval_every == 0 or last:
-            log.write(step, validation_figures(trainer.ema, self.task, self.splits["validation"], self.recipe))
-            save_model(self.out, trainer.ema, self.recipe, extra={"steps": step}, puzzle_table=self.task.puzzle_table())
+            examples = self.splits["validation"]
+            log.write(step, validation_figures(trainer.ema, self.task, examples, self.recipe, self.fabric))
+            if self.first:
+                table = self.task.puzzle_table()
+                save_model(self.out, trainer.ema, self.recipe, extra={"steps": step}, puzzle_table=table)
         return shown
 
     def _save(self, log: RunLog) -> None:
         tensors, other = self.trainer.state()
         tensors |= {f"log.{name}": part for name, part in log.state().items()}
-        save_checkpoint(self.out, tensors, other | {"seconds": self.seconds})
+        if self.first:
+            save_checkpoint(self.out, tensors, other | {"seconds": self.seconds})
+        self.fabric.barrier()  # nobody goes on, or ends, before it is written
 
     def _check_finite(self, metrics: dict[str, Any]) -> None:
         if torch.as_tensor(metrics["gradient_norm"]).isfinite():
             return
         step, lr = self.trainer.step_number, self.recipe.train.lr
         raise GramError(f"Training diverged at step {step}: lower train.lr (now {lr}).")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def in_short(means: dict[str, float]) -> str:
@@ -194,13 +235,15 @@ def _check_rollouts(task: Task, groups: Tokens) -> None:
         raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
 
 
-def validation_figures(model: Reasoner, task: Task, examples: Examples, recipe: Recipe) -> dict[str, float]:
+def validation_figures(
+    model: Reasoner, task: Task, examples: Examples, recipe: Recipe, fabric: Fabric
+) -> dict[str, float]:
     """Prior-rollout figures on a fixed part of the validation split, and the full ELBO beside the surrogate."""
     config = recipe.train
     # Where there is but one input, the samples that would go to all go to it.
     width = config.eval_width * (config.eval_inputs if task.scoring == "generation" else 1)
     options = SampleOptions(width=width, depth=recipe.model.supervision_steps)
-    result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples)
+    result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples, fabric=fabric)
     figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
     if model.guidance is not None:
         device = model.h_init.device

@@ -15,21 +15,28 @@ METRICS_FILE = "metrics.jsonl"
 class RunLog:
     """Means over the steps since the last line; nothing waits for the device before a line is due."""
 
-    def __init__(self, folder: Path, *, after: int = 0) -> None:
-        """Open the files; lines of steps later than `after`, from which the run goes on, are dropped."""
+    def __init__(self, folder: Path | None, *, after: int = 0) -> None:
+        """Open the files; lines of steps later than `after`, from which the run goes on, are dropped.
+
+        Without a folder nothing is written: one process writes for all.
+        """
+        self.pending: list[dict[str, Tensor]] = []
+        self.file: TextIO | None = None
+        if folder is None:
+            return
         self.board = TensorBoardLogger(root_dir=folder, name="", version="tensorboard")
         path = folder / METRICS_FILE
         kept = [line for line in read_metrics(folder) if line["step"] <= after] if path.exists() else []
         path.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        self.file: TextIO = path.open("a")
-        self.pending: list[dict[str, Tensor]] = []
+        self.file = path.open("a")
 
     def __enter__(self) -> "RunLog":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.file.close()
-        self.board.finalize("")
+        if self.file is not None:
+            self.file.close()
+            self.board.finalize("")
 
     def add(self, metrics: dict[str, Any]) -> None:
         """Remember one step's scalars (no synchronisation with the device)."""
@@ -55,6 +62,8 @@ class RunLog:
 
     def write(self, step: int, figures: dict[str, float]) -> None:
         """Append one line."""
+        if self.file is None:
+            return
         self.file.write(json.dumps({"step": step, **{k: _finite(v) for k, v in figures.items()}}) + "\n")
         self.file.flush()
         self.board.log_metrics({k: v for k, v in figures.items() if math.isfinite(v)}, step)

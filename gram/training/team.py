@@ -65,6 +65,20 @@ class Team:
         order = np.argsort(np.concatenate([self.places(rank) for rank in range(self.size)]))
         return parts.flatten(0, 1)[torch.from_numpy(order).to(part.device)]
 
+    def any(self, number: int) -> int:
+        """The largest of all processes' numbers."""
+        if self.fabric is None or self.size == 1:
+            return number
+        return int(self.fabric.all_reduce(torch.tensor(number, device=self.fabric.device), reduce_op="max"))  # type: ignore[arg-type]
+
+    def mean(self, figures: dict[str, float]) -> dict[str, float]:
+        """The means of all processes' figures, of those that have one."""
+        if self.fabric is None or self.size == 1:
+            return figures
+        values = torch.tensor(list(figures.values()), device=self.fabric.device)
+        means = cast(Tensor, self.fabric.all_gather(values)).nanmean(dim=0)
+        return dict(zip(figures, means.tolist(), strict=True))
+
     def sum(self, value: Tensor) -> Tensor:
         """The sum over all processes."""
         if self.fabric is None or self.size == 1:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
@@ -35,6 +36,10 @@ class Trainer:
         )
         self.team = Team(config.slots, self.objective.prior_rows(config.slots), fabric)
         self.objective.team = self.team
+        if self.model.encoder.puzzles is not None:
+            # Their gradient is sparse: `_share_puzzle_gradient` exchanges the few rows that have one.
+            ignored = ["model.encoder.puzzles"]
+            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.objective, ignored)  # type: ignore[no-untyped-call]
         self.stepper, *self.optimizers = fabric.setup(self.objective, *build_optimizers(self.model, config))
         self.averaged, self.ema = averaged_copy(self.model, config.ema)
         self.feeder = SlotFeeder(
@@ -58,6 +63,7 @@ class Trainer:
                 group["lr"] = peak * factor
         update: Update = self.stepper(self.slots, beta_at(self.recipe, self.step_number), self.generator)
         self.fabric.backward(update.loss)
+        self._share_puzzle_gradient()
         norm = self.fabric.clip_gradients(
             self.stepper, self.optimizers[0], max_norm=config.clip, error_if_nonfinite=False
         )
@@ -70,6 +76,17 @@ class Trainer:
         self.averaged.update_parameters(self.model)
         self._feed(update)
         return metrics
+
+    def _share_puzzle_gradient(self) -> None:
+        """Give every process the gradients that the others have for puzzle embeddings."""
+        table = self.model.encoder.puzzles
+        if table is None or self.team.size == 1 or table.grad is None:
+            return
+        indices, values = (
+            cast(Tensor, self.fabric.all_gather(part)).flatten(0, 1)
+            for part in (table.grad._indices()[0], table.grad._values() / self.team.size)
+        )
+        table.grad = torch.sparse_coo_tensor(indices[None], values, table.shape)
 
     def _feed(self, update: Update) -> None:
         self.slots.state, self.slots.steps = update.state, self.slots.steps + 1

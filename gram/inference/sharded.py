@@ -1,0 +1,36 @@
+"""Sampling by several processes: each draws the trajectories of its part of the puzzles, and all get all of them."""
+
+from dataclasses import fields
+from typing import Any, cast
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gram.inference.rollout import SampleOptions, Trajectories, sample
+from gram.nn.reasoner import Reasoner
+from gram.tasks.base import Tokens
+
+
+def sample_together(
+    fabric: Fabric, model: Reasoner, inputs: Tokens, options: SampleOptions, *, puzzle_ids: Tokens | None = None
+) -> Trajectories:
+    """What `sample` returns, at a fraction of the time; every process must call it with the same arguments."""
+    if fabric.world_size == 1:
+        return sample(model, inputs, options, puzzle_ids=puzzle_ids)
+    # The last puzzle fills up the parts, which must be equally large.
+    per_process = -(-len(inputs) // fabric.world_size)
+    places = np.minimum(np.arange(per_process * fabric.world_size), len(inputs) - 1).reshape(per_process, -1)
+    own = places[:, fabric.global_rank]
+    ids = None if puzzle_ids is None else puzzle_ids[own]
+    part = sample(model, inputs[own], options, puzzle_ids=ids)
+
+    def gathered(array: NDArray[Any]) -> NDArray[Any]:
+        parts = cast(Tensor, fabric.all_gather(torch.from_numpy(np.ascontiguousarray(array)).to(fabric.device)))
+        return parts.transpose(0, 1).flatten(0, 1)[: len(inputs)].cpu().numpy()
+
+    arrays = {field.name: getattr(part, field.name) for field in fields(part)}
+    whole: dict[str, Any] = {name: None if array is None else gathered(array) for name, array in arrays.items()}
+    return Trajectories(**whole)
