@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -11,7 +10,7 @@ import typer
 from rich.console import Console
 
 from gram.errors import GramError, Interrupted, PeerDied
-from gram.report import FIGURES, answers_as_json, bar, check_target, percent, show_answers, show_result
+from gram.report import FIGURES, answers_as_json, bar, check_target, show_answers, show_result
 
 if TYPE_CHECKING:
     from gram.inference.rollout import SampleOptions
@@ -37,41 +36,6 @@ ONE_THREAD_WIDTH = 64
 Split = Literal["train", "validation", "test"]
 
 
-@app.command()
-def train(
-    recipe: Annotated[Path | None, typer.Argument(help="Recipe file, such as recipes/nqueens-8/gram.yaml.")] = None,
-    overrides: Annotated[list[str] | None, typer.Argument(help="Changes, such as train.lr=3e-4 train.seed=1.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; must not exist. Default: runs/FOLDER-RECIPE.")
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(help="Go on with the run in this folder, exactly where it was; with a recipe, begin it if new."),
-    ] = None,
-) -> None:
-    """Train a model by a recipe, and evaluate it on the test split. SIGTERM and Ctrl-C save the run first."""
-    from gram.recipe import load_recipe
-
-    settings = None if recipe is None else load_recipe(recipe, overrides or [])
-    if resume is not None:
-        if out is not None:
-            raise GramError("--resume goes on in the run's own folder: leave out --out.")
-        from gram.training.loop import resume as go_on
-
-        folder, result = resume, go_on(resume, console, settings)
-    elif settings is None or recipe is None:
-        raise GramError("Give a recipe, such as recipes/nqueens-8/gram.yaml, or a run's folder with --resume.")
-    else:
-        from gram.training.loop import train as run
-
-        folder = out or Path("runs") / f"{recipe.resolve().parent.name}-{recipe.stem}"
-        result = run(settings, folder, console)
-    if not _is_first_process():
-        return
-    show_result(console, result)
-    console.print(f"The model is in {folder}: gram solve {folder} PUZZLE", markup=False, soft_wrap=True)
-
-
 @app.command("eval")
 def evaluate_model(
     model: Model,
@@ -93,7 +57,7 @@ def evaluate_model(
     check_target(submission)
     from gram.evaluation.evaluate import evaluate
 
-    solver = _load(model, device)
+    solver = load_solver(model, device)
     options = _options(
         solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, decode=decode, initial=initial
     )
@@ -120,54 +84,6 @@ def evaluate_model(
 
 
 @app.command()
-def tune(
-    model: Annotated[Path, typer.Argument(help="A run's folder.")],
-    depths: Annotated[str, typer.Option(help="Depths to try.")] = "8,16",
-    temperatures: Annotated[str, typer.Option(help="Temperatures to try.")] = "1,1.15,1.3,1.5",
-    accuracy: Annotated[float, typer.Option(min=0, max=1, help="Smallest accuracy that a setting must have.")] = 0.99,
-    width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = 20,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs.")] = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-) -> None:
-    """Choose depth and temperature on the VALIDATION split, and write them into the model's folder.
-
-    The rule: of all settings whose accuracy (over all samples) reaches --accuracy, the one with the highest
-    coverage; if none does, the one with the highest accuracy.
-    """
-    from gram.evaluation.tune import choose_setting, try_settings
-    from gram.inference.rollout import SampleOptions
-    from gram.training.checkpoint import CONFIG_FILE, change_eval_settings
-
-    if not (model / CONFIG_FILE).is_file():
-        raise GramError(f"{model} is not the folder of a trained model: {CONFIG_FILE} is missing.")
-    check_target(model / "tuned")  # the folder must be writable
-    tried_depths, tried_temperatures = _numbers(depths, int), _numbers(temperatures, float)
-    for depth, temperature in product(tried_depths, tried_temperatures):
-        SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
-    solver = _load(model.resolve(), device)
-    total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
-    with bar(console, "sampling", total) as advance:
-        tried = try_settings(
-            solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
-        )
-    chosen = choose_setting(tried, accuracy)
-    from rich.table import Table
-
-    table = Table("depth", "temperature", "accuracy", "coverage", title="validation split, headline weighting")
-    for item in tried:
-        mark = " <- chosen" if item is chosen else ""
-        table.add_row(
-            str(item["depth"]),
-            str(item["temperature"]),
-            percent(item["accuracy_all_samples"]),
-            percent(item["coverage"]) + mark,
-        )
-    console.print(table)
-    change_eval_settings(model.resolve(), depth=chosen["depth"], temperature=chosen["temperature"], width=width)
-
-
-@app.command()
 def solve(
     model: Model,
     puzzle: Annotated[str, typer.Argument(help="The puzzle as text, rows separated by '/', or - for standard input.")],
@@ -185,7 +101,7 @@ def solve(
     check_target(figure, FIGURES)
     check_target(json_file)
     text = _standard_input() if puzzle == "-" else puzzle
-    solver = _load(model, device)
+    solver = load_solver(model, device)
     given = solver.task.parse(text)
     options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt)
     if options.width <= ONE_THREAD_WIDTH:
@@ -225,29 +141,6 @@ def data(
     report_data(console, make_task(task, **parse_options(options or [])), show, figure)
 
 
-@app.command("import")
-def import_model(
-    checkpoint: Annotated[Path, typer.Argument(help="A published checkpoint (.safetensors or torch file).")],
-    kind: Annotated[Literal["trm", "hrm"], typer.Option("--as", help="Which published model it is.")],
-    out: Annotated[Path, typer.Option(help="Folder to write; must not exist.")],
-    task: Annotated[str, typer.Option(help="The task it was trained on.")] = "none",
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="What the file does not say, such as num_heads=8.")
-    ] = None,
-) -> None:
-    """Turn a published HRM or TRM checkpoint into a gram model folder."""
-    from gram.published import import_checkpoint
-
-    settings: dict[str, object] = {}
-    for override in overrides or []:
-        key, equals, value = override.partition("=")
-        if not equals:
-            raise GramError(f"'{override}' is not of the form key=value, such as num_heads=8.")
-        settings[key] = value
-    folder = import_checkpoint(checkpoint, kind, out, task=task, overrides=settings)
-    console.print(f"Imported into {folder}", markup=False, soft_wrap=True)
-
-
 @app.command()
 def demo(
     figure: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("gram-demo.png"),
@@ -260,7 +153,7 @@ def demo(
     run_demo(console, figure, seed)
 
 
-def _load(model: str | Path, device: str) -> "Solver":
+def load_solver(model: str | Path, device: str) -> "Solver":
     """Load a model, and let the allocator keep its memory: this process does nothing else."""
     from gram.machine import keep_freed_memory
     from gram.solver import load
@@ -274,13 +167,6 @@ def _options(solver: "Solver", **given: Any) -> "SampleOptions":
     return solver.with_options(**{name: value for name, value in given.items() if value is not None})
 
 
-def _numbers(text: str, kind: type) -> list[Any]:
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError as error:
-        raise GramError(f"'{text}' is not a list of numbers such as 8,16.") from error
-
-
 def _standard_input() -> str:
     if sys.stdin is None:
         raise GramError("There is no standard input to read the puzzle from.")
@@ -289,12 +175,14 @@ def _standard_input() -> str:
 
 def main() -> None:
     """Run the command; whatever the user can put right becomes one sentence on standard error and exit code 1."""
+    import gram.cli_training  # noqa: F401 - its commands register themselves
+
     try:
         app()
     except Interrupted as error:
         _fail(str(error), error.exit_code)
     except GramError as error:
-        _fail(str(error), quiet=not (_is_first_process() or isinstance(error, PeerDied)))
+        _fail(str(error), quiet=not (is_first_process() or isinstance(error, PeerDied)))
     except (
         OSError,
         MemoryError,
@@ -309,6 +197,6 @@ def _fail(message: str, code: int = 1, *, quiet: bool = False) -> NoReturn:
     raise SystemExit(code)
 
 
-def _is_first_process() -> bool:
+def is_first_process() -> bool:
     """Whether this process speaks for all that torchrun or SLURM has started."""
     return int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", 0))) == 0

@@ -102,6 +102,25 @@ def _add_row(table: "Table", name: str, count: int, figures: dict[str, Any]) -> 
     table.add_row(name, f"{count:,}", *shares)
 
 
+def show_sweep(console: Console, entries: list[dict[str, Any]]) -> None:
+    """Mean and deviation over the seeds, one line for every combination of the other values."""
+    from rich.table import Table
+
+    if not entries:
+        return
+    names = [name for name, value in entries[0].items() if isinstance(value, dict) and "mean" in value]
+    table = Table("values", "runs", *names)
+    for entry in entries:
+        values = ", ".join(f"{key}={value}" for key, value in entry["values"].items()) or "the recipe"
+        figures = []
+        for name in names:
+            scale, form = (1, "{:.1f}") if name == "train_minutes" else (100, "{:.1f}%")
+            mean, deviation = entry[name]["mean"], entry[name]["deviation"]
+            figures.append(form.format(scale * mean) + ("" if deviation is None else f" +- {scale * deviation:.1f}"))
+        table.add_row(values, str(entry["runs"]), *figures)
+    console.print(table)
+
+
 def show_answers(console: Console, result: "Result", most: int) -> None:
     """Print the puzzle beside its distinct verified solutions, or the best guess, plainly called one."""
     options = result.options

@@ -177,6 +177,7 @@ def test_a_baseline_differs_from_gram_in_the_same_way_on_both_boards(name: str) 
     differences = [OmegaConf.load(path) for path in (small, large)]
     for difference in differences:
         assert difference.train.pop("steps") > 0  # as many as fit into the time that gram.yaml takes on that board
+        difference.model.pop("mixing_norm", None)  # the large board needs another one; its recipe says why
     assert differences[0] == differences[1]
 
 

@@ -1,6 +1,7 @@
 """Figures: boards over the steps of several trajectories, and how many solutions the inputs of a task have."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -75,3 +76,30 @@ def data_figure(task: Task, examples: Examples, shown: int, counts: Tokens | Non
     figure.suptitle(task.name)
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def run_figure(lines: list[dict[str, Any]], title: str, path: Path) -> None:
+    """The curves of a run from the lines of its metrics: losses, accuracies, and the ELBO beside the surrogate."""
+    panels = {
+        "loss per labelled token": ["reconstruction", *sorted(k for k in lines[0] if k.startswith("kl_"))],
+        "share right": ["posterior_accuracy", "rollout_accuracy", *_validation_shares(lines)],
+        "negative ELBO, validation": ["validation_negative_elbo", "validation_surrogate"],
+    }
+    figure, grid = plt.subplots(1, len(panels), figsize=(15, 4), layout="constrained")
+    for axes, (label, names) in zip(grid, panels.items(), strict=True):
+        for name in names:
+            points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+            if points:
+                axes.plot(*zip(*points, strict=True), label=name, marker="." if len(points) < 20 else "")
+        axes.set(xlabel="optimiser step", ylabel=label)
+        if axes.lines:
+            axes.legend(fontsize=8)
+    grid[0].set_yscale("log")
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _validation_shares(lines: list[dict[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for line in lines for name in line if name.startswith("validation_"))
+    return [name for name in names if name not in ("validation_negative_elbo", "validation_surrogate")]

@@ -47,7 +47,11 @@ def extreme_file(*names: str) -> Path:
 
 def _from_hub(name: str) -> Path:
     """Download a file of the hub's dataset; its Git LFS pointer tells the SHA-256 that it must have."""
-    pointer = download(f"{HUB}/raw/main/{name}", f"sudoku/{name}.pointer", None)
+    try:
+        pointer = download(f"{HUB}/raw/main/{name}", f"sudoku/{name}.pointer", None)
+    except GramError as error:
+        # The advice must name the file itself, not its pointer.
+        raise GramError(str(error).replace(f"{name}.pointer", name)) from error
     found = re.search(r"^oid sha256:([0-9a-f]{64})$", pointer.read_text(errors="replace"), re.MULTILINE)
     if not found:
         raise GramError(f"{pointer} is not a Git LFS pointer with the checksum of {name}: remove it and try again.")

@@ -1,7 +1,6 @@
 """The training loop: a recipe becomes a folder with averaged weights, metrics, checkpoints and a final evaluation."""
 
 import json
-import math
 import signal
 import time
 from collections.abc import Iterator
@@ -23,13 +22,24 @@ from gram.inference.rollout import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
 from gram.nn.reasoner import Reasoner
 from gram.tasks import make_task
-from gram.tasks.base import Examples, SplitName, Task, Tokens
+from gram.tasks.base import Examples, SplitName, Task
 from gram.training.checkpoint import save_model
+from gram.training.fit import check_fit, fitted
 from gram.training.launch import make_fabric
 from gram.training.objective import trajectory_elbo
-from gram.training.resume import begin_run, check_same, load_checkpoint, recipe_of_run, save_checkpoint
+from gram.training.resume import (
+    begin_run,
+    check_same,
+    load_checkpoint,
+    recipe_of_run,
+    save_checkpoint,
+    save_state,
+)
 from gram.training.runlog import RunLog
 from gram.training.trainer import Trainer
+from gram.training.watch import LeakWatch
+
+DIVERGED_FILE = "diverged.safetensors"
 
 
 def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
@@ -86,6 +96,7 @@ class Run:
         """whether this process speaks and writes for all"""
         self.console = console if self.first else Console(quiet=True)
         self.trainer = Trainer(self.recipe, self.task, self.splits["train"], self.fabric)
+        self.leak = LeakWatch()
         self.seconds = 0.0
         """spent on training, also before a resume"""
         self.pending: dict[str, torch.Tensor] = {}
@@ -166,6 +177,8 @@ class Run:
             means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
             log.write(step, means)
             shown = in_short(means)
+            if (warning := self.leak.notice(means)) is not None:
+                self.console.print(warning)
         if step % config.eval_every == 0 or last:
             examples = self.splits["validation"]
             log.write(step, validation_figures(trainer.ema, self.task, examples, self.recipe, self.fabric))
@@ -182,10 +195,18 @@ class Run:
         self.fabric.barrier()  # nobody goes on, or ends, before it is written
 
     def _check_finite(self, metrics: dict[str, Any]) -> None:
+        """Stop where a gradient is not a number, and leave everything there for study."""
         if torch.as_tensor(metrics["gradient_norm"]).isfinite():
             return
-        step, lr = self.trainer.step_number, self.recipe.train.lr
-        raise GramError(f"Training diverged at step {step}: lower train.lr (now {lr}).")
+        tensors, other = self.trainer.state()
+        rows = tensors["slots.index"].tolist()
+        if self.first:
+            save_state(self.out / DIVERGED_FILE, tensors, {**other, "rows": rows})
+        lr = self.recipe.train.lr
+        raise GramError(
+            f"Training diverged at step {self.trainer.step_number} (loss {float(metrics['loss'].detach()):.4g}): lower train.lr "
+            f"(now {lr}). The state before that step and the rows of data that it saw are in {DIVERGED_FILE}."
+        )
 
 
 def _first_line(error: Exception) -> str:
@@ -199,40 +220,6 @@ def in_short(means: dict[str, float]) -> str:
         f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}  "
         f"rollout {means['rollout_accuracy']:.2f}"
     )
-
-
-def fitted(recipe: Recipe, task: Task) -> Recipe:
-    """The recipe with the number of puzzles that only the task knows."""
-    if not recipe.model.puzzle_tokens or recipe.model.puzzles:
-        return recipe
-    return recipe.model_copy(update={"model": recipe.model.model_copy(update={"puzzles": task.puzzles})})
-
-
-def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
-    """Refuse, before any long work, a recipe that does not fit its task."""
-    for name, part in splits.items():
-        if not len(part):
-            raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
-    model = recipe.model
-    if model.puzzle_tokens and not task.puzzles:
-        raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
-    if model.puzzle_tokens and model.puzzles != task.puzzles:
-        raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
-    if model.image is not None and math.prod(model.image) != task.length:
-        raise GramError(
-            f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
-        )
-    if recipe.objective.learn_from_rollouts:
-        _check_rollouts(task, splits["train"].groups)
-
-
-def _check_rollouts(task: Task, groups: Tokens) -> None:
-    if task.scoring == "generation":
-        # The nearest of all training answers would make the model copy them.
-        raise GramError(f"Task {task.name} has one blank input for all its answers: no objective.learn_from_rollouts.")
-    if task.augments and len(groups) > len(np.unique(groups)):
-        # The other solutions of an input are stored as they were before its slot's augmentation.
-        raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
 
 
 def validation_figures(

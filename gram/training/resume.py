@@ -66,12 +66,16 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], other: dict[str, A
     """Write the checkpoint of step other["step"], then remove those that are no longer kept."""
     files = folder / CHECKPOINTS
     files.mkdir(exist_ok=True)
-    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {"format": str(FORMAT), "digest": digest_of(content), "other": json.dumps(other)}
-    target = files / f"step-{other['step']:08d}.safetensors"
-    write_whole(target, lambda path: save_file(content, path, metadata=metadata))
+    save_state(files / f"step-{other['step']:08d}.safetensors", tensors, other)
     for old in checkpoints_of(folder)[KEPT:]:
         old.unlink()
+
+
+def save_state(path: Path, tensors: dict[str, Tensor], other: dict[str, Any]) -> None:
+    """Write tensors and JSON into one file, with a digest."""
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    metadata = {"format": str(FORMAT), "digest": digest_of(content), "other": json.dumps(other)}
+    write_whole(path, lambda target: save_file(content, target, metadata=metadata))
 
 
 def checkpoints_of(folder: Path) -> list[Path]:

@@ -55,27 +55,41 @@ class Trainer:
 
     def step(self) -> dict[str, Any]:
         """One supervision step for every slot, and one update of the weights; the metrics of the step."""
-        config = self.recipe.train
         self.step_number += 1
+        update = self.forward()
+        self.backward(update)
+        norm = self.clip()
+        if torch.as_tensor(norm).isfinite():  # otherwise everything stays as it was, for study
+            self.apply()
+            self.feed(update)
+        return {**update.metrics, "gradient_norm": norm}
+
+    def forward(self) -> Update:
+        """The losses of this step."""
+        update: Update = self.stepper(self.slots, beta_at(self.recipe, self.step_number), self.generator)
+        return update
+
+    def backward(self, update: Update) -> None:
+        """The gradients of this step, those of all processes added up."""
+        self.fabric.backward(update.loss)
+        self._share_puzzle_gradient()
+
+    def clip(self) -> Any:
+        """Bound the norm of the gradient; return what it was."""
+        return self.fabric.clip_gradients(
+            self.stepper, self.optimizers[0], max_norm=self.recipe.train.clip, error_if_nonfinite=False
+        )
+
+    def apply(self) -> None:
+        """Update the weights and their average."""
+        config = self.recipe.train
         factor = lr_factor(self.step_number, warmup=config.warmup, total=config.steps, final=config.lr_final)
         for optimizer, peak in zip(self.optimizers, (config.lr, config.puzzle_lr), strict=False):
             for group in optimizer.param_groups:
                 group["lr"] = peak * factor
-        update: Update = self.stepper(self.slots, beta_at(self.recipe, self.step_number), self.generator)
-        self.fabric.backward(update.loss)
-        self._share_puzzle_gradient()
-        norm = self.fabric.clip_gradients(
-            self.stepper, self.optimizers[0], max_norm=config.clip, error_if_nonfinite=False
-        )
-        metrics = {**update.metrics, "gradient_norm": norm}
-        if not torch.as_tensor(norm).isfinite():  # the weights stay as they were, for study
-            return metrics
-        for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.averaged.update_parameters(self.model)
-        self._feed(update)
-        return metrics
 
     def _share_puzzle_gradient(self) -> None:
         """Give every process the gradients that the others have for puzzle embeddings."""
@@ -88,7 +102,8 @@ class Trainer:
         )
         table.grad = torch.sparse_coo_tensor(indices[None], values, table.shape)
 
-    def _feed(self, update: Update) -> None:
+    def feed(self, update: Update) -> None:
+        """Carry the states on, and put fresh examples where one is done."""
         self.slots.state, self.slots.steps = update.state, self.slots.steps + 1
         if self.recipe.objective.learn_from_rollouts:
             self.feeder.retarget(self.slots, update.rollouts)

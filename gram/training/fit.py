@@ -1,0 +1,43 @@
+"""Whether a recipe and its task fit together, before any long work."""
+
+import math
+
+import numpy as np
+
+from gram.config import Recipe
+from gram.errors import GramError
+from gram.tasks.base import Examples, Task, Tokens
+
+
+def fitted(recipe: Recipe, task: Task) -> Recipe:
+    """The recipe with the number of puzzles that only the task knows."""
+    if not recipe.model.puzzle_tokens or recipe.model.puzzles:
+        return recipe
+    return recipe.model_copy(update={"model": recipe.model.model_copy(update={"puzzles": task.puzzles})})
+
+
+def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
+    """Refuse, before any long work, a recipe that does not fit its task."""
+    for name, part in splits.items():
+        if not len(part):
+            raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
+    model = recipe.model
+    if model.puzzle_tokens and not task.puzzles:
+        raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
+    if model.puzzle_tokens and model.puzzles != task.puzzles:
+        raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
+    if model.image is not None and math.prod(model.image) != task.length:
+        raise GramError(
+            f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
+        )
+    if recipe.objective.learn_from_rollouts:
+        _check_rollouts(task, splits["train"].groups)
+
+
+def _check_rollouts(task: Task, groups: Tokens) -> None:
+    if task.scoring == "generation":
+        # The nearest of all training answers would make the model copy them.
+        raise GramError(f"Task {task.name} has one blank input for all its answers: no objective.learn_from_rollouts.")
+    if task.augments and len(groups) > len(np.unique(groups)):
+        # The other solutions of an input are stored as they were before its slot's augmentation.
+        raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")

@@ -1,0 +1,39 @@
+"""Watching a run: a posterior that leaks the answer is named while the run is young enough to be stopped."""
+
+ENOUGH = 0.5
+"""Posterior accuracy from which on a gap means something."""
+GAP = 0.2
+"""Rollouts that are right less than this share of the posterior's time are far behind."""
+PATIENCE = 10
+"""Lines of the log in a row that must say so."""
+
+
+class LeakWatch:
+    """Compares what the posterior, which sees the answer, and the prior, which is used, achieve.
+
+    If only the posterior is right, it carries the answer through the noise instead of leading the way to it, and the
+    loss falls without anything being learned. The figures are those of the training log.
+    """
+
+    def __init__(self) -> None:
+        self.behind = 0
+        self.best = 0.0
+        self.warned = False
+
+    def notice(self, means: dict[str, float]) -> str | None:
+        """Take in one line of the log; the warning, once, when it is due."""
+        posterior, rollout = means["posterior_accuracy"], means["rollout_accuracy"]
+        if rollout != rollout or not any(name.startswith("kl_") for name in means):  # NaN, or a model without guidance
+            return None
+        risen = rollout > self.best + 0.01
+        self.best = max(self.best, rollout)
+        far = posterior >= ENOUGH and rollout < GAP * posterior and not risen
+        self.behind = self.behind + 1 if far else 0
+        if self.behind < PATIENCE or self.warned:
+            return None
+        self.warned = True
+        return (
+            f"Warning: the posterior is right {posterior:.0%} of the time, rollouts from the prior {rollout:.0%}, and "
+            "that does not rise: the posterior leaks the answer. Raise objective.beta, keep objective.kl_scope at all, "
+            "and let objective.learn_from_rollouts train on the prior's own states."
+        )

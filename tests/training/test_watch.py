@@ -1,0 +1,54 @@
+"""A leak is named once, when it is one, and a run that diverges leaves what is needed to study it."""
+
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from safetensors import safe_open
+
+from gram.config import Recipe
+from gram.errors import GramError
+from gram.training.loop import train
+from gram.training.watch import PATIENCE, LeakWatch
+
+
+def line(posterior: float, rollout: float, **more: float) -> dict[str, float]:
+    return {"posterior_accuracy": posterior, "rollout_accuracy": rollout, "kl_1": 0.1, **more}
+
+
+def test_a_gap_that_stays_is_named_once() -> None:
+    watch = LeakWatch()
+    said = [watch.notice(line(0.9, 0.02)) for _ in range(3 * PATIENCE)]
+    assert [number for number, text in enumerate(said) if text] == [PATIENCE]  # the first line is a rise from nothing
+    assert "objective.beta" in str(said[PATIENCE])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [line(0.9, 0.03 * step) for step in range(30)],  # rising
+        [line(0.3, 0.0)] * 30,  # the posterior is not right either
+        [line(0.9, 0.5)] * 30,  # a small gap
+        [line(0.9, math.nan)] * 30,  # no trajectory has ended
+        [{"posterior_accuracy": 0.9, "rollout_accuracy": 0.0}] * 30,  # no guidance
+    ],
+    ids=["rising", "early", "small", "nothing", "deterministic"],
+)
+def test_what_is_no_leak_is_not_called_one(lines: list[dict[str, float]]) -> None:
+    watch = LeakWatch()
+    assert [watch.notice(figures) for figures in lines] == [None] * 30
+
+
+def test_a_run_that_diverges_leaves_its_state(queens_recipe: Callable[..., Recipe], tmp_path: Path) -> None:
+    recipe = queens_recipe(train={"lr": 1e30, "warmup": 0, "steps": 50})
+    with pytest.raises(GramError, match="diverged at step") as raised:
+        train(recipe, tmp_path / "run", Console(file=io.StringIO()))
+    with safe_open(tmp_path / "run" / "diverged.safetensors", framework="pt") as file:
+        other = json.loads(file.metadata()["other"])
+        assert f"step {other['step']} " in str(raised.value)
+        assert len(other["rows"]) == recipe.train.slots
+        assert file.get_tensor("slots.index").tolist() == other["rows"]
