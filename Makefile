@@ -31,7 +31,7 @@ test: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest -n 2 --dist loadscope
 
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .

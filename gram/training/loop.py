@@ -202,10 +202,10 @@ class Run:
         rows = tensors["slots.index"].tolist()
         if self.first:
             save_state(self.out / DIVERGED_FILE, tensors, {**other, "rows": rows})
-        lr = self.recipe.train.lr
+        lr, loss = self.recipe.train.lr, float(metrics["loss"].detach())
         raise GramError(
-            f"Training diverged at step {self.trainer.step_number} (loss {float(metrics['loss'].detach()):.4g}): lower train.lr "
-            f"(now {lr}). The state before that step and the rows of data that it saw are in {DIVERGED_FILE}."
+            f"Training diverged at step {self.trainer.step_number} (loss {loss:.4g}): lower train.lr (now {lr}). "
+            f"The state before that step and the rows of data that it saw are in {DIVERGED_FILE}."
         )
 
 
