@@ -59,6 +59,8 @@ class ModelConfig(Section):
     """Height and width of an image whose 2 x 2 patches are the positions; None for plain tokens."""
     puzzle_tokens: int = Field(0, ge=0)
     """Tokens in front that hold the puzzle's own embedding (ARC)."""
+    puzzle_width: int = Field(0, ge=0)
+    """Width of a puzzle's embedding, zeros filling up its tokens (published: dim); 0 is the whole of all its tokens."""
     puzzles: int = Field(0, ge=0)
     """How many puzzles have an embedding; 0 takes the task's number."""
     low_steps: int = Field(2, ge=1)
@@ -110,6 +112,8 @@ class ModelConfig(Section):
             raise ValueError("an image has no puzzle tokens in front: set puzzle_tokens and puzzles to 0")
         if self.puzzles and not self.puzzle_tokens:
             raise ValueError("puzzles without puzzle_tokens: set both or neither")
+        if self.puzzle_width > self.puzzle_tokens * self.dim:
+            raise ValueError(f"puzzle_width {self.puzzle_width} is more than puzzle_tokens x dim")
         return self
 
 

@@ -32,7 +32,8 @@ class Encoder(nn.Module):
             self.positions = nn.Parameter(truncated_normal_(torch.empty(shape), std))
         self.puzzles: nn.Parameter | None = None
         if config.puzzle_tokens:
-            self.puzzles = nn.Parameter(torch.zeros(config.puzzles, config.puzzle_tokens * config.dim))
+            width = config.puzzle_width or config.puzzle_tokens * config.dim
+            self.puzzles = nn.Parameter(torch.zeros(config.puzzles, width))
 
     def forward(self, inputs: Tensor, puzzle_ids: Tensor | None = None) -> Tensor:
         """inputs [batch, length] (and puzzle_ids [batch]) -> e_x [batch, positions, dim]."""
@@ -42,7 +43,9 @@ class Encoder(nn.Module):
             if puzzle_ids is None:
                 raise ValueError("this model has puzzle embeddings: give puzzle_ids")
             # Sparse: an update touches the rows of this batch, however many puzzles there are.
-            front = F.embedding(puzzle_ids, self.puzzles, sparse=True).view(-1, self.puzzle_tokens, self.dim)
+            front = F.embedding(puzzle_ids, self.puzzles, sparse=True)
+            front = F.pad(front, (0, self.puzzle_tokens * self.dim - front.shape[1]))
+            front = front.view(-1, self.puzzle_tokens, self.dim)
             embedded = torch.cat((front, embedded), dim=1)
         if self.positions is not None:
             embedded = math.sqrt(0.5) * (embedded + self.positions)  # keeps unit variance

@@ -326,6 +326,15 @@ def test_encoder_gives_unit_variance(tiny_config: Callable[..., ModelConfig], po
     assert float(encoder(torch.arange(50)[None]).detach().std()) == pytest.approx(1, abs=0.03)
 
 
+def test_a_narrow_puzzle_embedding_fills_its_tokens_with_zeros(tiny_model: ModelBuilder) -> None:
+    model = tiny_model(puzzle_tokens=3, puzzles=4, puzzle_width=10)
+    torch.nn.init.normal_(model.encoder.puzzles)
+    torch.nn.init.zeros_(model.encoder.positions)
+    front = model.encoder(torch.zeros(2, model.length, dtype=torch.long), torch.tensor([1, 3]))[:, :3].flatten(1)
+    assert front[:, :10].abs().min() > 0
+    assert not front[:, 10:].any()
+
+
 def test_puzzle_tokens_stand_in_front_and_are_not_decoded(tiny_model: ModelBuilder) -> None:
     model = tiny_model(puzzle_tokens=2, puzzles=3)
     torch.nn.init.normal_(model.encoder.puzzles)
