@@ -65,7 +65,7 @@ def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
         "matmul_peak_gflop_per_second": peak,
         "share_of_peak": flops / 1e9 / per_step / peak,
         "time_shares": {name: value / timed["seconds"] for name, value in timed["parts"].items()},
-        "peak_memory_megabytes": peak_memory(fabric.device),
+        "peak_memory_megabytes": peak_memory(fabric.device),  # of training: sampling comes after
     }
     options = SampleOptions(**recipe.eval.model_dump())
     inputs = task.split("test").distinct(puzzles)

@@ -24,7 +24,9 @@ LINES = {
 """What is printed: a title, the key, and the form of the number."""
 
 
-def bench_all(console: Console, sources: list[Path], *, steps: int, puzzles: int) -> dict[str, dict[str, Any]]:
+def bench_all(
+    console: Console, sources: list[Path], overrides: list[str], *, steps: int, puzzles: int
+) -> dict[str, dict[str, Any]]:
     """Results by name of recipes (measured now) and of JSON files (measured before)."""
     results = {}
     for source in sources:
@@ -35,7 +37,7 @@ def bench_all(console: Console, sources: list[Path], *, steps: int, puzzles: int
         from gram.bench import bench
         from gram.recipe import load_recipe
 
-        recipe = load_recipe(source)
+        recipe = load_recipe(source, overrides)
         with console.status(f"measuring {source}"):
             results[name] = bench(recipe, steps=steps, puzzles=puzzles)
     return results

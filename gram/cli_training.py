@@ -98,8 +98,11 @@ def tune(
 
 @app.command("bench")
 def run_bench(
-    recipes: Annotated[
-        list[Path], typer.Argument(help="A recipe; with --compare two recipes, or JSON files of --json.")
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            help="A recipe (with --compare two, or JSON files of --json), and changes such as model.dim=128."
+        ),
     ],
     steps: Annotated[int, typer.Option(min=1, help="Training steps to time.")] = 20,
     puzzles: Annotated[int, typer.Option(min=1, help="Test inputs to sample.")] = 16,
@@ -110,9 +113,11 @@ def run_bench(
     check_target(json_file)
     from gram.bench_report import bench_all, show_bench, show_ratios
 
-    if len(recipes) != (2 if compare else 1):
+    overrides = [argument for argument in arguments if "=" in argument]
+    sources = [Path(argument) for argument in arguments if "=" not in argument]
+    if len(sources) != (2 if compare else 1):
         raise GramError("Give one recipe, or two with --compare.")
-    results = bench_all(console, recipes, steps=steps, puzzles=puzzles)
+    results = bench_all(console, sources, overrides, steps=steps, puzzles=puzzles)
     show_bench(console, results)
     if compare:
         show_ratios(console, *results.values())
