@@ -187,6 +187,8 @@ class TrainConfig(Section):
     """Inputs in that subset."""
     eval_width: int = Field(8, ge=1)
     """Trajectories per input of that subset."""
+    wandb: str = ""
+    """Project on Weights & Biases to log to as well (needs the package wandb); empty for none."""
     threads: int = Field(0, ge=0, le=1024)
     """CPU threads; 0 leaves torch's choice."""
     device: str = "auto"

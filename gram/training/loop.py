@@ -35,7 +35,7 @@ from gram.training.resume import (
     save_checkpoint,
     save_state,
 )
-from gram.training.runlog import RunLog
+from gram.training.runlog import RunLog, wandb_package
 from gram.training.trainer import Trainer
 from gram.training.watch import LeakWatch
 
@@ -83,6 +83,8 @@ class Run:
         device = choose_device(config.device)
         if out.exists() and not out.is_dir():
             raise GramError(f"{out} is a file: choose another folder with --out.")
+        if config.wandb:
+            wandb_package()  # refuses before any work if it is missing
         self.out = out
         self.task = make_task(recipe.task.name, **recipe.task.options)
         keep_freed_memory()
@@ -115,9 +117,10 @@ class Run:
 
     def go_on(self) -> dict[str, Any]:
         """Train to the end, evaluate, and write `test.json`."""
+        config = self.recipe.train
         self.fabric.barrier()  # the folder is there
         try:
-            with RunLog(self.out if self.first else None, after=self.trainer.step_number) as log:
+            with RunLog(self.out if self.first else None, after=self.trainer.step_number, wandb=config.wandb) as log:
                 log.restore(self.pending)
                 self._to_the_end(log)
         except RuntimeError as error:

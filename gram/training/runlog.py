@@ -2,6 +2,7 @@
 
 import json
 import math
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -9,21 +10,28 @@ import torch
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from torch import Tensor
 
+from gram.errors import GramError
+
 METRICS_FILE = "metrics.jsonl"
 
 
 class RunLog:
     """Means over the steps since the last line; nothing waits for the device before a line is due."""
 
-    def __init__(self, folder: Path | None, *, after: int = 0) -> None:
+    def __init__(self, folder: Path | None, *, after: int = 0, wandb: str = "") -> None:
         """Open the files; lines of steps later than `after`, from which the run goes on, are dropped.
 
-        Without a folder nothing is written: one process writes for all.
+        Without a folder nothing is written: one process writes for all. `wandb` names a project on Weights & Biases.
         """
         self.pending: list[dict[str, Tensor]] = []
         self.file: TextIO | None = None
+        self.online: Any = None
         if folder is None:
             return
+        if wandb:
+            # The same name and id after a resume, so that the curves go on.
+            name = folder.resolve().name
+            self.online = wandb_package().init(project=wandb, name=name, id=name, dir=str(folder), resume="allow")
         self.board = TensorBoardLogger(root_dir=folder, name="", version="tensorboard")
         path = folder / METRICS_FILE
         kept = [line for line in read_metrics(folder) if line["step"] <= after] if path.exists() else []
@@ -37,6 +45,8 @@ class RunLog:
         if self.file is not None:
             self.file.close()
             self.board.finalize("")
+        if self.online is not None:
+            self.online.finish()
 
     def add(self, metrics: dict[str, Any]) -> None:
         """Remember one step's scalars (no synchronisation with the device)."""
@@ -66,7 +76,18 @@ class RunLog:
             return
         self.file.write(json.dumps({"step": step, **{k: _finite(v) for k, v in figures.items()}}) + "\n")
         self.file.flush()
-        self.board.log_metrics({k: v for k, v in figures.items() if math.isfinite(v)}, step)
+        finite = {k: v for k, v in figures.items() if math.isfinite(v)}
+        self.board.log_metrics(finite, step)
+        if self.online is not None:
+            self.online.log(finite, step=step)
+
+
+def wandb_package() -> Any:
+    """The package wandb, which is not among the requirements."""
+    try:
+        return import_module("wandb")
+    except ImportError as error:
+        raise GramError("train.wandb needs the package wandb: pip install wandb, or leave it empty.") from error
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,8 @@
 import io
 import json
 import math
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,3 +194,36 @@ def test_log_takes_means_and_writes_null_for_nothing(tmp_path: Path) -> None:
     assert (second["loss"], second["rollout_accuracy"]) == (7.0, None)
     assert "loss 2.000" in shown
     assert "kl 0.250" in shown
+
+
+class OnlineRun:
+    """What wandb.init returns, as far as it is used."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings, self.lines, self.finished = settings, [], False
+
+    def log(self, figures: dict[str, float], step: int) -> None:
+        self.lines.append((step, figures))
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def test_weights_and_biases_gets_the_same_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = types.ModuleType("wandb")
+    package.init = lambda **settings: OnlineRun(**settings)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    with RunLog(tmp_path, wandb="puzzles") as log:
+        log.write(3, {"loss": 0.5, "nothing": math.nan})
+    assert (log.online.settings["project"], log.online.settings["id"]) == ("puzzles", tmp_path.name)
+    assert log.online.lines == [(3, {"loss": 0.5})]
+    assert log.online.finished
+
+
+def test_a_missing_package_is_named_before_any_work(
+    queens_recipe: RecipeBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(GramError, match="pip install wandb"):
+        run(queens_recipe(train={"wandb": "puzzles"}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
