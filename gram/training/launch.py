@@ -5,7 +5,11 @@ from datetime import timedelta
 
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import distributed
+from torch.distributed.rendezvous import rendezvous
 
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+"""Environment variable in which torchrun counts how often it has started the processes anew."""
 PATIENCE = timedelta(minutes=10)
 """How long a process waits for the others before it gives up: longer than one of them may need to prepare its data."""
 
@@ -16,6 +20,8 @@ def make_fabric(device: str, precision: str) -> Fabric:
     per_node, nodes = _started()
     if per_node * nodes == 1:
         return Fabric(accelerator=accelerator, devices=[int(number)] if number else 1, precision=precision)  # type: ignore[arg-type]
+    if RESTARTS in os.environ:
+        _join(accelerator)
     # Some ablations leave a head without use: without this, the exchange would wait for its gradient.
     strategy = DDPStrategy(find_unused_parameters=True, timeout=PATIENCE)
     fabric = Fabric(
@@ -27,6 +33,18 @@ def make_fabric(device: str, precision: str) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+def _join(accelerator: str) -> None:
+    """Connect torchrun's processes before Fabric would do it.
+
+    torchrun keeps its table of addresses when it restarts the processes, and a new process may read the address of an
+    old one there. Each start has a part of the table to itself.
+    """
+    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+    store = distributed.PrefixStore(f"start-{os.environ[RESTARTS]}", store)  # type: ignore[attr-defined]
+    backend = "nccl" if accelerator == "cuda" else "gloo"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
 
 
 def _started() -> tuple[int, int]:
