@@ -10,6 +10,7 @@ is one latent transition; T transitions make one supervision step.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -19,6 +20,9 @@ from gram.config import ModelConfig
 from gram.nn.coders import Decoder, Encoder, Readout
 from gram.nn.guidance import Gaussian, Guidance
 from gram.nn.layers import Block, Network, Rope
+
+CACHED_NUMBERS = 2**20
+"""Numbers of an intermediate result that a core's cache holds, roughly; the speed hardly depends on it."""
 
 Noise = Callable[[int], Tensor]
 """Gives the standard-normal noise [batch, tokens, dim] of transition t within a supervision step."""
@@ -118,6 +122,25 @@ class Reasoner(nn.Module):
 
     def propose(self, state: State, e_x: Tensor) -> tuple[Tensor, Tensor | None]:
         """The deterministic part of a transition: K low-level updates, then the high-level proposal; (u, new l)."""
+        rows = self.rows_in_cache
+        if torch.is_grad_enabled() or not e_x.is_cpu or len(e_x) <= rows:
+            return self._propose(state, e_x)
+        # Without a gradient nothing must be kept: a few rows at a time go through all calls and stay in the cache.
+        parts = [
+            self._propose(state.rows(slice(start, start + rows)), e_x[start : start + rows])
+            for start in range(0, len(e_x), rows)
+        ]
+        lows = [low for _, low in parts if low is not None]
+        return torch.cat([u for u, _ in parts]), torch.cat(lows) if lows else None
+
+    @cached_property
+    def rows_in_cache(self) -> int:
+        """How many rows of a batch keep the largest intermediate result within about 4 MB."""
+        c = self.config
+        mixed = c.token_hidden * c.dim if c.mixing == "tokens" else 2 * self.tokens * c.dim
+        return max(1, CACHED_NUMBERS // (2 * max(self.tokens * c.channel_hidden, mixed)))
+
+    def _propose(self, state: State, e_x: Tensor) -> tuple[Tensor, Tensor | None]:
         c = self.config
         if state.l is None:
             u = state.h
