@@ -10,6 +10,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import torch
+import yaml
 from hypothesis import settings
 
 from gram.config import ModelConfig, Recipe, parse_recipe
@@ -114,6 +115,14 @@ def queens_recipe() -> Callable[..., Recipe]:
         return parse_recipe(merged, source="the test")
 
     return build
+
+
+@pytest.fixture
+def queens_file(queens_recipe: Callable[..., Recipe], tmp_path: Path) -> Path:
+    """The recipe of `queens_recipe` as a file."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(queens_recipe().model_dump(mode="json")))
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from gram.bench import PARTS, bench, count_flops, matmul_peak
 from gram.bench_report import LINES, figure
@@ -49,19 +48,17 @@ def test_a_step_needs_no_more_operations_than_it_did(name: str) -> None:
 
 
 def test_two_results_are_compared(
-    queens_recipe: Callable[..., Recipe],
+    queens_file: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = tmp_path / "recipe.yaml"
-    path.write_text(yaml.safe_dump(queens_recipe().model_dump(mode="json")))
     before = tmp_path / "before.json"
     for line, code in (
-        (["bench", path, "--steps", "2", "--puzzles", "2", "--json", before], 0),
+        (["bench", queens_file, "--steps", "2", "--puzzles", "2", "--json", before], 0),
         (["bench", "--compare", before, before], 0),
-        (["bench", path, before], 1),
-        (["bench", "--compare", path.with_suffix(".json"), before], 1),
+        (["bench", queens_file, before], 1),
+        (["bench", "--compare", queens_file.with_suffix(".json"), before], 1),
     ):
         monkeypatch.setattr("sys.argv", ["gram", *map(str, line)])
         with pytest.raises(SystemExit) as done:

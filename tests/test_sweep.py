@@ -1,14 +1,11 @@
 """A sweep runs what is not done, side by side, and adds it up."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gram.cli import main
-from gram.config import Recipe
 from gram.errors import GramError
 from gram.sweep import plan, summary
 
@@ -41,14 +38,12 @@ def test_mean_and_deviation_over_the_seeds(tmp_path: Path) -> None:
 
 
 def test_a_real_sweep_skips_what_is_done_and_its_curves_can_be_drawn(
-    queens_recipe: Callable[..., Recipe],
+    queens_file: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = tmp_path / "recipe.yaml"
-    path.write_text(yaml.safe_dump(queens_recipe().model_dump(mode="json")))
-    line = ["gram", "sweep", str(path), "train.seed=0,1", "--out", str(tmp_path / "out"), "--jobs", "2"]
+    line = ["gram", "sweep", str(queens_file), "train.seed=0,1", "--out", str(tmp_path / "out"), "--jobs", "2"]
     for _ in range(2):
         monkeypatch.setattr("sys.argv", [*line, "--json", str(tmp_path / "summary.json")])
         with pytest.raises(SystemExit) as done:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gram.errors import GramError
-from gram.evaluation.metrics import measure, summarise
+from gram.evaluation.evaluate import score
 from gram.inference.rollout import SampleOptions, sample
 from gram.solver import Solver
 
@@ -23,17 +23,16 @@ def try_settings(
     """Evaluate every depth and temperature on the validation split; all depths are read off the same trajectories."""
     if solver.task.scoring != "solutions":
         raise GramError(f"Task {solver.task.name} has no accuracy and coverage to choose depth and temperature by.")
-    inputs, rows_per_input, puzzle_ids = solver.task.split("validation").distinct(limit)
+    asked = solver.task.split("validation").distinct(limit)
     results = []
     for temperature in temperatures:
         # No halting, so that every depth of every trajectory is there to be read off.
         options = SampleOptions(width=width, depth=max(depths), temperature=temperature, seed=seed, keep_steps=True)
-        drawn = sample(solver.model, inputs, options, puzzle_ids=puzzle_ids, progress=progress)
+        drawn = sample(solver.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
         for depth in depths:
             assert drawn.step_outputs is not None
             cut = replace(drawn, outputs=drawn.step_outputs[:, :, depth - 1], steps=drawn.steps.clip(max=depth))
-            figures = summarise(measure(solver.task, inputs, cut), rows_per_input, cut.steps)
-            results.append({"depth": depth, "temperature": temperature, **figures})
+            results.append({"depth": depth, "temperature": temperature, **score(solver.task, asked, cut)})
     return results
 
 

@@ -29,6 +29,7 @@ from gram.training.launch import make_fabric
 from gram.training.objective import trajectory_elbo
 from gram.training.resume import (
     begin_run,
+    check_new,
     check_same,
     load_checkpoint,
     recipe_of_run,
@@ -44,6 +45,7 @@ DIVERGED_FILE = "diverged.safetensors"
 
 def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split."""
+    check_new(out)  # before the data is built, which may take minutes
     run = Run(recipe, out, console)
     if run.first:
         begin_run(out, recipe)

@@ -23,12 +23,17 @@ KEPT = 2
 """Checkpoints that stay: the last, and the one before in case the last is damaged later."""
 
 
-def begin_run(folder: Path, recipe: Recipe) -> None:
-    """Make the folder of a new run."""
+def check_new(folder: Path) -> None:
+    """Refuse a folder that exists."""
     if folder.exists():
         raise GramError(
             f"{folder} exists already: choose another folder with --out, go on with --resume {folder}, or remove it."
         )
+
+
+def begin_run(folder: Path, recipe: Recipe) -> None:
+    """Make the folder of a new run."""
+    check_new(folder)
     folder.mkdir(parents=True)
     content = {"format": FORMAT, "recipe": recipe.model_dump(mode="json")}
     write_whole(folder / RUN_FILE, lambda path: path.write_text(json.dumps(content, indent=2) + "\n"))

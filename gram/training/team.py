@@ -57,13 +57,17 @@ class Team:
         """The places of this process."""
         return self.places(self.rank)
 
+    @cached_property
+    def _in_order(self) -> Tensor:
+        """[slots] where each slot of the run stands when the processes' slots follow one another."""
+        return torch.from_numpy(np.argsort(np.concatenate([self.places(rank) for rank in range(self.size)])))
+
     def gather(self, part: Tensor) -> Tensor:
         """[own slots, ...] of every process -> [slots, ...] in the order of the run."""
         if self.fabric is None or self.size == 1:
             return part
         parts = cast(Tensor, self.fabric.all_gather(part.contiguous()))
-        order = np.argsort(np.concatenate([self.places(rank) for rank in range(self.size)]))
-        return parts.flatten(0, 1)[torch.from_numpy(order).to(part.device)]
+        return parts.flatten(0, 1)[self._in_order.to(part.device)]
 
     def any(self, number: int) -> int:
         """The largest of all processes' numbers."""
