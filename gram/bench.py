@@ -5,13 +5,15 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from gram.config import Recipe
-from gram.inference.rollout import SampleOptions, sample
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import sample
 from gram.machine import choose_device, keep_freed_memory
 from gram.tasks import make_task
 from gram.training.fit import fitted
@@ -21,20 +23,22 @@ from gram.training.trainer import Trainer
 PARTS = ("forward", "backward", "clip", "apply", "feed")
 """The methods of `Trainer` that a step is made of."""
 MATRIX = 1024
+MULTIPLIES = 10
 WARM_UP = 3
+REPEATS = 3
 
 
-def matmul_peak(device: torch.device, seconds: float = 1.0) -> float:
-    """GFLOP/s of a large float32 matrix multiply: the best of many, for other work may disturb some."""
+def matmul_speed(device: torch.device, repeats: int = MULTIPLIES) -> float:
+    """GFLOP/s of a large float32 matrix multiply, now."""
     a, b = (torch.randn(MATRIX, MATRIX, device=device) for _ in range(2))
     out = torch.empty_like(a)
-    best, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        started = time.perf_counter()
-        torch.mm(a, b, out=out)
-        _wait(device)
-        best = min(best, time.perf_counter() - started)
-    return 2 * MATRIX**3 / best / 1e9
+    torch.mm(a, b, out=out)
+
+    def multiply() -> None:
+        for _ in range(repeats):
+            torch.mm(a, b, out=out)
+
+    return repeats * 2 * MATRIX**3 / _seconds(multiply, device) / 1e9
 
 
 def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
@@ -49,9 +53,8 @@ def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
     for _ in range(WARM_UP):
         trainer.step()
     flops = count_flops(trainer.step)
-    peak = matmul_peak(fabric.device)
     timed = _timed_steps(trainer, steps)
-    per_step = timed["seconds"] / steps
+    per_step = min(timed["seconds"])
     result = {
         "recipe_task": task.name,
         "device": str(fabric.device),
@@ -62,14 +65,14 @@ def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
         "examples_per_second": config.slots / per_step / trainer.objective.steps_per_example,
         "gflop_per_step": flops / 1e9,
         "gflop_per_second": flops / 1e9 / per_step,
-        "matmul_peak_gflop_per_second": peak,
-        "share_of_peak": flops / 1e9 / per_step / peak,
-        "time_shares": {name: value / timed["seconds"] for name, value in timed["parts"].items()},
+        "matmul_peak_gflop_per_second": max(timed["peaks"]),
+        "share_of_peak": share_of_peak(flops, timed),
+        "time_shares": {name: value / sum(timed["seconds"]) for name, value in timed["parts"].items()},
         "peak_memory_megabytes": peak_memory(fabric.device),  # of training: sampling comes after
     }
     options = SampleOptions(**recipe.eval.model_dump())
     inputs = task.split("test").distinct(puzzles)
-    result["inference"] = _inference(trainer, inputs, options, peak)
+    result["inference"] = _inference(trainer, inputs, options)
     return result
 
 
@@ -89,7 +92,10 @@ def peak_memory(device: torch.device) -> float:
 
 
 def _timed_steps(trainer: Trainer, steps: int) -> dict[str, Any]:
-    """The whole time, and how it splits; the forward pass also by whether it is tracked for the gradient."""
+    """The time of every step and the peak beside it, and how the whole time splits.
+
+    The forward pass is also split by whether it is tracked for the gradient.
+    """
     parts = dict.fromkeys(("forward without gradient", "forward with gradient", "backward", "optimiser", "data"), 0.0)
     names = {"forward": "forward with gradient", "clip": "optimiser", "apply": "optimiser", "feed": "data"}
     device = trainer.fabric.device
@@ -102,13 +108,40 @@ def _timed_steps(trainer: Trainer, steps: int) -> dict[str, Any]:
         parts,
         lambda: "" if torch.is_grad_enabled() else "forward without gradient",
     )
+    nested = parts | {"backward": 0.0}
+    _clock(trainer.objective, "backward", device, nested, partial(str, "backward"))
+    timed = beside_peak(trainer.step, device, steps)
+    # Pieces of the slots go backward within the forward pass.
+    parts["forward with gradient"] -= parts["forward without gradient"] + nested["backward"]
+    parts["backward"] += nested["backward"]
+    return timed | {"parts": parts}
+
+
+def beside_peak(work: Callable[[], Any], device: torch.device, repeats: int) -> dict[str, Any]:
+    """The seconds that work takes, each time, and the speed of a matrix multiply just before and after.
+
+    A machine is not equally fast at all times (other work, heat), but nearly so from one moment to the next.
+    """
+    seconds, peaks = [], []
+    before = matmul_speed(device)
+    for _ in range(repeats):
+        seconds.append(_seconds(work, device))
+        after = matmul_speed(device)
+        peaks.append((before + after) / 2)
+        before = after
+    return {"seconds": seconds, "peaks": peaks}
+
+
+def share_of_peak(flops: int, timed: dict[str, Any]) -> float:
+    """The median share."""
+    return float(median([flops / 1e9 / s / peak for s, peak in zip(timed["seconds"], timed["peaks"], strict=True)]))
+
+
+def _seconds(work: Callable[[], Any], device: torch.device) -> float:
     started = time.perf_counter()
-    for _ in range(steps):
-        trainer.step()
+    work()
     _wait(device)
-    seconds = time.perf_counter() - started
-    parts["forward with gradient"] -= parts["forward without gradient"]
-    return {"seconds": seconds, "parts": parts}
+    return time.perf_counter() - started
 
 
 def _clock(owner: Any, method: str, device: torch.device, parts: dict[str, float], name: Callable[[], str]) -> None:
@@ -128,21 +161,19 @@ def _clock(owner: Any, method: str, device: torch.device, parts: dict[str, float
     object.__setattr__(owner, method, timed)
 
 
-def _inference(trainer: Trainer, asked: Any, options: SampleOptions, peak: float) -> dict[str, Any]:
+def _inference(trainer: Trainer, asked: Any, options: SampleOptions) -> dict[str, Any]:
     def draw() -> None:
         sample(trainer.ema, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
 
     flops = count_flops(draw)
-    started = time.perf_counter()
-    draw()
-    seconds = time.perf_counter() - started
-    rate = flops / 1e9 / seconds
+    timed = beside_peak(draw, trainer.fabric.device, REPEATS)
+    seconds = min(timed["seconds"])
     return {
         "puzzles_per_second": len(asked.rows) / seconds,
         "depth": options.depth,
         "width": options.width,
-        "gflop_per_second": rate,
-        "share_of_peak": rate / peak,
+        "gflop_per_second": flops / 1e9 / seconds,
+        "share_of_peak": share_of_peak(flops, timed),
     }
 
 

@@ -13,7 +13,7 @@ from gram.errors import GramError, Interrupted, PeerDied
 from gram.report import FIGURES, answers_as_json, bar, check_target, show_answers, show_result
 
 if TYPE_CHECKING:
-    from gram.inference.rollout import SampleOptions
+    from gram.inference.options import SampleOptions
     from gram.solver import Solver
 
 app = typer.Typer(

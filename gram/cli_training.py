@@ -65,7 +65,7 @@ def tune(
     coverage; if none does, the one with the highest accuracy.
     """
     from gram.evaluation.tune import choose_setting, try_settings
-    from gram.inference.rollout import SampleOptions
+    from gram.inference.options import SampleOptions
     from gram.training.checkpoint import CONFIG_FILE, change_eval_settings
 
     if not (model / CONFIG_FILE).is_file():

@@ -151,6 +151,8 @@ class TrainConfig(Section):
     """Optimiser steps; each is one supervision step for every slot."""
     slots: int = Field(128, ge=1)
     """Examples under way at once (the batch)."""
+    piece: int = Field(0, ge=0)
+    """Slots whose gradient is computed at a time, to save memory; 0: 32 on a CPU, where it is faster, all elsewhere."""
     seed: int = Field(0, ge=0, lt=2**32)
     """Seed of initialisation, data order and noise."""
     optimizer: Literal["adamw", "adam_atan2"] = "adamw"
@@ -193,6 +195,8 @@ class TrainConfig(Section):
     """CPU threads; 0 leaves torch's choice."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""
+    compile: bool = False
+    """Compile the networks with torch.compile: for GPUs; on a CPU it costs minutes and gains nothing."""
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     """Arithmetic, in Lightning Fabric's names."""
 
@@ -208,6 +212,8 @@ class EvalConfig(Section):
     """Noise temperature: 0 follows the mean."""
     halt: bool = False
     """Stop a trajectory when its halt head says so."""
+    halt_at: float = Field(0.5, gt=0, lt=1)
+    """The probability of being right from which on it says so."""
 
 
 class Recipe(Section):

@@ -10,7 +10,8 @@ import numpy as np
 
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.inference.rollout import SampleOptions, Trajectories, sample
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import Trajectories, sample
 from gram.inference.select import Rule, distinct, select
 from gram.machine import choose_device
 from gram.tasks import make_task

@@ -17,7 +17,8 @@ from gram.errors import GramError
 from gram.nn.reasoner import Reasoner, State
 from gram.published import import_checkpoint, import_published, published_name
 from gram.training.checkpoint import load_model
-from gram.training.objective import Objective, exactly_right, halt_loss
+from gram.training.losses import exactly_right, halt_loss
+from gram.training.objective import Objective
 from gram.training.slots import Slots
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -12,7 +12,8 @@ import gram
 from gram import solver as solver_module
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.inference.rollout import SampleOptions, Trajectories
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import Trajectories
 from gram.nn.reasoner import Reasoner
 from gram.report import answers_as_json, side_by_side
 from gram.solver import Solver, find_model, shipped_models

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from gram.errors import GramError
 from gram.evaluation.generation import score_samples
 from gram.evaluation.metrics import measure, summarise
-from gram.inference.rollout import Progress, SampleOptions, Trajectories, sample
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import Progress, Trajectories, sample
 from gram.nn.reasoner import Reasoner
 from gram.tasks.base import Distinct, Examples, SplitName, Task
 

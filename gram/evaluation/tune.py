@@ -6,7 +6,8 @@ from typing import Any
 
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
-from gram.inference.rollout import SampleOptions, sample
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import sample
 from gram.solver import Solver
 
 

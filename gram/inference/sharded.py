@@ -9,7 +9,8 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gram.inference.rollout import SampleOptions, Trajectories, sample
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import Trajectories, sample
 from gram.nn.reasoner import Reasoner
 from gram.tasks.base import Tokens
 

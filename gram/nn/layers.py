@@ -1,6 +1,8 @@
 """The building blocks of every recursive network: affine-free RMS norm, SwiGLU, attention with RoPE, token mixing."""
 
+import importlib
 import math
+from types import ModuleType
 from typing import Any, Literal
 
 import torch
@@ -10,17 +12,21 @@ from torch.autograd.function import once_differentiable
 
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
-BLOCK_NUMBERS = 2**17
-"""Numbers of a tensor that element-wise work takes at a time on a CPU."""
+COMPILED_FROM = 2**17
+"""Numbers of a tensor from which on element-wise work on a CPU goes through `gram.nn.kernels`."""
 
 
 class _RmsNorm(torch.autograd.Function):
-    """RMS norm with a short backward pass: half the memory traffic of torch's composite on a CPU."""
+    """RMS norm with a short backward pass: half the memory traffic of torch's composite."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
-        scale = (torch.linalg.vecdot(x, x, dim=axis) / x.shape[axis] + NORM_EPSILON).rsqrt().unsqueeze(axis)
-        y: Tensor = x * scale
+        y: Tensor
+        if _compiled_pays(x):
+            y, scale = _kernels().norm(x, axis, NORM_EPSILON)
+        else:
+            scale = (torch.linalg.vecdot(x, x, dim=axis) / x.shape[axis] + NORM_EPSILON).rsqrt().unsqueeze(axis)
+            y = x * scale
         ctx.save_for_backward(y, scale)
         ctx.axis = axis
         return y
@@ -29,6 +35,8 @@ class _RmsNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         y, scale = ctx.saved_tensors
+        if _compiled_pays(y):
+            return _kernels().norm_gradient(y, scale, grads[0], ctx.axis), None
         along = torch.linalg.vecdot(grads[0], y, dim=ctx.axis).unsqueeze(ctx.axis) / -y.shape[ctx.axis]
         return torch.addcmul(grads[0], y, along).mul_(scale), None
 
@@ -40,6 +48,8 @@ class _Gate(torch.autograd.Function):
     def forward(ctx: Any, gate_up: Tensor, axis: int) -> Tensor:
         ctx.save_for_backward(gate_up)
         ctx.axis = axis
+        if _compiled_pays(gate_up):
+            return _kernels().gate(gate_up, axis)  # type: ignore[no-any-return]
         gate, up = gate_up.chunk(2, dim=axis)
         return F.silu(gate).mul_(up)
 
@@ -47,34 +57,41 @@ class _Gate(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (gate_up,) = ctx.saved_tensors
+        if _compiled_pays(gate_up):
+            return _kernels().gate_gradient(gate_up, grads[0], ctx.axis), None
         gate, up = gate_up.chunk(2, dim=ctx.axis)
         result = torch.empty_like(gate_up)
         to_gate, to_up = result.chunk(2, dim=ctx.axis)
-        for rows in _blocks(gate_up):
-            sigmoid = gate[rows].sigmoid()
-            silu = gate[rows] * sigmoid
-            torch.mul(grads[0][rows], silu, out=to_up[rows])
-            # silu' = sigmoid + silu * (1 - sigmoid) = silu + sigmoid * (1 - silu)
-            slope = silu.addcmul_(sigmoid, silu, value=-1).add_(sigmoid)
-            torch.mul(slope.mul_(up[rows]), grads[0][rows], out=to_gate[rows])
+        sigmoid = gate.sigmoid()
+        silu = gate * sigmoid
+        torch.mul(grads[0], silu, out=to_up)
+        # silu' = sigmoid + silu * (1 - sigmoid) = silu + sigmoid * (1 - silu)
+        slope = silu.addcmul_(sigmoid, silu, value=-1).add_(sigmoid)
+        torch.mul(slope.mul_(up), grads[0], out=to_gate)
         return result, None
 
 
-def _blocks(x: Tensor) -> list[slice]:
-    """Rows of the first axis that go together through element-wise work: on a CPU as many as stay in a core's cache."""
-    if not x.is_cpu:
-        return [slice(None)]
-    rows = max(1, BLOCK_NUMBERS * len(x) // max(1, x.numel()))
-    return [slice(start, start + rows) for start in range(0, len(x), rows)]
+def _compiled_pays(x: Tensor) -> bool:
+    """Whether x is large enough to wait for numba once; a single small puzzle is answered before it is imported."""
+    return x.is_cpu and x.dtype == torch.float32 and x.ndim == 3 and x.numel() >= COMPILED_FROM and x.is_contiguous()
+
+
+def _kernels() -> ModuleType:
+    return importlib.import_module("gram.nn.kernels")
 
 
 def rms_norm(x: Tensor, axis: int = -1) -> Tensor:
     """Scale an axis to unit root mean square; no learned gain (as in HRM and TRM)."""
+    if torch.compiler.is_compiling():  # which fuses what is plain
+        return x * (x.square().mean(dim=axis, keepdim=True) + NORM_EPSILON).rsqrt()
     return _RmsNorm.apply(x, axis)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def gate(gate_up: Tensor, axis: int) -> Tensor:
     """silu(first half) * second half along an axis."""
+    if torch.compiler.is_compiling():
+        first, second = gate_up.chunk(2, dim=axis)
+        return F.silu(first) * second
     return _Gate.apply(gate_up, axis)  # type: ignore[no-any-return, no-untyped-call]
 
 

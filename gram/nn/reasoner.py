@@ -21,9 +21,11 @@ from gram.nn.coders import Decoder, Encoder, Readout
 from gram.nn.guidance import Gaussian, Guidance
 from gram.nn.layers import Block, Network, Rope
 
-CACHED_NUMBERS = 2**20
+CACHED_NUMBERS = 2**19
 """Numbers of an intermediate result that a core's cache holds, roughly; the speed hardly depends on it."""
 
+Early = Callable[[Gaussian, Gaussian], None]
+"""Takes prior and posterior of a transition before the tracked span, and computes their gradients at once."""
 Noise = Callable[[int], Tensor]
 """Gives the standard-normal noise [batch, tokens, dim] of transition t within a supervision step."""
 
@@ -67,6 +69,8 @@ class StepOutput:
     """p(epsilon_t | u_t) of every transition (guided models only)"""
     posteriors: list[Gaussian] = field(default_factory=list)
     """q(epsilon_t | u_t, y) of every transition (only when targets were given)"""
+    owed: Tensor | None = None
+    """0, with the gradient for e_y of what `early` was given: to be added to the loss"""
 
 
 class Reasoner(nn.Module):
@@ -135,7 +139,7 @@ class Reasoner(nn.Module):
 
     @cached_property
     def rows_in_cache(self) -> int:
-        """How many rows of a batch keep the largest intermediate result within about 4 MB."""
+        """How many rows of a batch keep the largest intermediate result within about 2 MB."""
         c = self.config
         mixed = c.token_hidden * c.dim if c.mixing == "tokens" else 2 * self.tokens * c.dim
         return max(1, CACHED_NUMBERS // (2 * max(self.tokens * c.channel_hidden, mixed)))
@@ -166,15 +170,18 @@ class Reasoner(nn.Module):
         temperature: float = 1.0,
         first_transition: Tensor | None = None,
         transitions: int | None = None,
+        early: Early | None = None,
     ) -> StepOutput:
         """One supervision step: T transitions from `state`, guided by the posterior if e_y is given, else by the prior.
 
         The gradient reaches the core through the span that the configuration names (by default the last transition).
         In earlier transitions the guidance heads alone are tracked, on detached proposals, so that the KL of every
         transition can be charged. `first_transition` [batch] counts the transitions each row has already made.
+        With `early`, which takes them one by one, nothing is kept of these, and the memory does not grow with T.
         """
         transitions = transitions or self.config.transitions
         output = StepOutput(state)
+        cut_e_y = None if e_y is None or early is None else e_y.detach().requires_grad_()
         for t in range(transitions):
             last = t == transitions - 1
             tracked = torch.is_grad_enabled() and (last or self.config.gradient == "step")
@@ -182,20 +189,27 @@ class Reasoner(nn.Module):
                 u, low = self.propose(output.state, self._with_step_code(e_x, first_transition, t))
             h = u
             if self.guidance is not None:
+                at_once = early is not None and not tracked
                 prior = self.guidance.prior(u)
-                output.priors.append(prior)
+                output.priors += [] if at_once else [prior]
                 chosen = prior
                 if e_y is not None:
-                    chosen = self.guidance.posterior(u + e_y)
-                    output.posteriors.append(chosen)
+                    chosen = self.guidance.posterior(u + (e_y if cut_e_y is None or tracked else cut_e_y))
+                    output.posteriors += [] if at_once else [chosen]
+                if early is not None and at_once:
+                    early(prior, chosen)
                 h = self.guidance.draw(u, chosen, noise(t), temperature)
             state = State(h, low)
             output.state = state if tracked else state.detach()
+        if e_y is not None and cut_e_y is not None and cut_e_y.grad is not None:
+            carried = (e_y * cut_e_y.grad).sum()
+            output.owed = carried - carried.detach()
         return output
 
-    def wants_to_halt(self, readout: Readout) -> Tensor:
-        """[batch] the halt head's decision, in the form the model was trained for."""
-        return readout.q_halt > (0 if self.config.halting == "sigmoid" else readout.q_continue)
+    def wants_to_halt(self, readout: Readout, probability: float = 0.5) -> Tensor:
+        """[batch] the halt head's decision, in the form the model was trained for: by `probability`, or by Q-values."""
+        least = math.log(probability / (1 - probability))
+        return readout.q_halt > (least if self.config.halting == "sigmoid" else readout.q_continue)
 
     def _with_step_code(self, e_x: Tensor, first_transition: Tensor | None, t: int) -> Tensor:
         if not self.config.step_embedding:

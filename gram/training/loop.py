@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gram.config import Recipe
 from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate
-from gram.inference.rollout import SampleOptions
+from gram.inference.options import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
 from gram.nn.reasoner import Reasoner
 from gram.tasks import make_task
@@ -26,7 +26,7 @@ from gram.tasks.base import Examples, SplitName, Task
 from gram.training.checkpoint import save_model
 from gram.training.fit import check_fit, fitted
 from gram.training.launch import make_fabric
-from gram.training.objective import trajectory_elbo
+from gram.training.losses import trajectory_elbo
 from gram.training.resume import (
     begin_run,
     check_new,

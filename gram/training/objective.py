@@ -1,22 +1,24 @@
-"""Every term of the loss, and the one update that uses them.
-
-    reconstruction + beta * KL(q || p) + halt_weight * halt + value_weight * value
-
-Reconstruction and KL are divided by the same count of labelled tokens, so beta = 1 is the ELBO per labelled token.
-"""
+"""The one update: who learns what from one supervision step of every slot. Its terms are in `gram.training.losses`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gram.config import ObjectiveConfig
-from gram.nn.coders import Readout
-from gram.nn.guidance import Gaussian, kl_divergence
-from gram.nn.reasoner import Noise, Reasoner, State, StepOutput
-from gram.tasks.base import IGNORE
+from gram.nn.guidance import Gaussian
+from gram.nn.reasoner import Early, Noise, Reasoner, State, StepOutput
+from gram.training.losses import (
+    balanced_kl,
+    exactly_right,
+    halt_loss,
+    labelled_count,
+    random_noise,
+    reconstruction_loss,
+    token_accuracy,
+    value_loss,
+)
 from gram.training.slots import Slots
 from gram.training.team import Team
 
@@ -24,70 +26,12 @@ Checker = Callable[[Tensor, Tensor], Tensor]
 """Judges outputs [rows, length] for inputs [rows, length]: [rows] bool, "a valid solution"."""
 
 
-def log_stablemax(logits: Tensor) -> Tensor:
-    """Log of s(x) / sum s(x) with s(x) = x + 1 above 0 and 1 / (1 - x) below; in float64 as published."""
-    logits = logits.double()
-    s = torch.where(logits < 0, 1 / (1 - logits + 1e-30), logits + 1)
-    return torch.log(s / s.sum(dim=-1, keepdim=True))
-
-
-def token_cross_entropy(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
-    """logits [rows, length, vocabulary], targets [rows, length] -> [rows, length], 0 where unlabelled."""
-    if kind == "softmax":
-        return F.cross_entropy(
-            logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none"
-        ).view(targets.shape)
-    labelled = targets != IGNORE
-    chosen = log_stablemax(logits).gather(-1, torch.where(labelled, targets, 0)[..., None])[..., 0]
-    return torch.where(labelled, -chosen, 0.0).float()
-
-
-def labelled_count(targets: Tensor) -> Tensor:
-    """targets [rows, length] -> [rows] number of labelled tokens, at least 1."""
-    return (targets != IGNORE).sum(dim=-1).clamp_min(1)
-
-
-def reconstruction_loss(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
-    """-log p(y | h) per labelled token: [rows]."""
-    return token_cross_entropy(logits, targets, kind).sum(dim=-1) / labelled_count(targets)
-
-
-def balanced_kl(q: Gaussian, p: Gaussian, balance: float) -> Tensor:
-    """`balance` KL(stop(q) || p) + (1 - balance) KL(q || stop(p)): [rows, tokens].
-
-    Both terms have the same value, so one KL with scaled gradients is exactly their sum.
-    """
-    return kl_divergence(q.scale_gradient(1 - balance), p.scale_gradient(balance))
-
-
-def exactly_right(outputs: Tensor, targets: Tensor) -> Tensor:
-    """[rows] every labelled token is right."""
-    return ((outputs == targets) | (targets == IGNORE)).all(dim=-1)
-
-
-def token_accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """[rows] share of the labelled tokens that are right."""
-    return ((outputs == targets) & (targets != IGNORE)).sum(dim=-1) / labelled_count(targets)
-
-
-def halt_loss(readout: Readout, right: Tensor, continue_target: Tensor | None) -> Tensor:
-    """Cross-entropy of q_halt with "right now", and (Q-learning) of q_continue with its target: [rows]."""
-    loss = F.binary_cross_entropy_with_logits(readout.q_halt, right.float(), reduction="none")
-    if continue_target is not None:
-        loss = loss + F.binary_cross_entropy_with_logits(readout.q_continue, continue_target, reduction="none")
-    return loss
-
-
-def value_loss(value: Tensor, final_quality: Tensor) -> Tensor:
-    """(v - r)^2 per row, v through a sigmoid because r lies in [0, 1]."""
-    return (value.sigmoid() - final_quality).square()
-
-
 @dataclass
 class Update:
     """The result of one supervision step for every slot."""
 
     loss: Tensor
+    """of the last piece of the slots; the gradients of the pieces before it have been computed"""
     state: State
     finished: Tensor
     """[slots] this slot's example is done"""
@@ -95,6 +39,21 @@ class Update:
     """[rows, length] what the slots that roll out by themselves now answer: the first ones, or all without guidance"""
     metrics: dict[str, Tensor]
     """Scalars for the log; NaN where nothing was measured in this step"""
+
+
+@dataclass
+class Piece:
+    """What some of the slots contribute."""
+
+    loss: Tensor
+    state: State
+    """detached"""
+    outputs: Tensor
+    """[rows, length]"""
+    halts: Tensor
+    """[rows] the halt head would stop here (False where these slots do not train it)"""
+    metrics: dict[str, Tensor]
+    """each multiplied by the piece's share of the rows"""
 
 
 class Objective(nn.Module):
@@ -119,6 +78,10 @@ class Objective(nn.Module):
         deep = model.config.supervision == "deep"
         self.steps_per_example = model.config.supervision_steps if deep else 1
         self.transitions = model.config.transitions * (1 if deep else model.config.supervision_steps)
+        self.piece_rows = 0
+        """Slots whose gradient is computed at a time; 0 for all. The result is the same, the memory smaller."""
+        self.backward: Callable[[Tensor], None] | None = None
+        """Computes gradients of parts of the loss as soon as they can be; None leaves all to the caller"""
 
     def prior_rows(self, slots: int) -> int:
         """How many slots (the first ones) roll out from the prior: at least one, and never all."""
@@ -127,88 +90,160 @@ class Objective(nn.Module):
         return min(max(1, round(self.config.prior_share * slots)), slots - 1)
 
     def forward(self, slots: Slots, beta: float, generator: torch.Generator) -> Update:
-        """One supervision step for every slot: its loss, and the states to carry on from."""
-        prior_rows = self.prior_rows(len(slots.index))
-        prior, learn = slice(0, prior_rows), slice(0 if self.config.learn_from_rollouts else prior_rows, None)
-        e_x = self.model.encoder(slots.inputs, slots.puzzle_ids)
-        targets = slots.targets[learn]
-        output = self._step(slots, learn, e_x, generator, targets)
+        """One supervision step for every slot: its loss, and the states to carry on from.
+
+        Slots learn piece by piece, so that no more than one piece's activations are kept. All but the last piece's
+        gradients are computed here: to DistributedDataParallel they are accumulated ones, exchanged with the last.
+        So are those of the KL of early transitions, whose activations would add up with T.
+        """
+        count = len(slots.index)
+        prior = slice(0, self.prior_rows(count))
+        learn = slice(0 if self.config.learn_from_rollouts else prior.stop, count)
+        noise = self._drawn_noise(slots.state.h[learn], learn, generator)
+        rows = count if self.backward is None else self.piece_rows or count
+        pieces = []
+        for start in range(learn.start, count, rows):
+            some = slice(start, min(start + rows, count))
+            share = (some.stop - start) / (count - learn.start)
+            own = slice(start - learn.start, some.stop - learn.start)
+            piece = self._learn(slots, some, noise[:, own], beta, share, generator)
+            if some.stop < count and self.backward is not None:
+                self.backward(piece.loss)
+            pieces.append(piece)
+        metrics = _total([piece.metrics for piece in pieces])
+        state = State.cat([piece.state for piece in pieces])
+        outputs = torch.cat([piece.outputs for piece in pieces])
+        halts = torch.cat([piece.halts for piece in pieces])
+        loss, heads = pieces[-1].loss, learn
+        if prior.stop:
+            rollout = self._roll_out(slots, prior, generator)
+            loss, heads, outputs = loss + rollout.loss, prior, rollout.outputs
+            state = State.cat([rollout.state, state.rows(slice(prior.stop - learn.start, None))])
+            metrics = _total([metrics, rollout.metrics])
+        finished = slots.steps + 1 >= self.steps_per_example
+        if self.halt_in_training and heads == slice(0, count):
+            finished = finished | (halts & (slots.steps + 1 >= slots.min_steps))
+        right = self._right(slots, heads, outputs)
+        value, value_metrics = self._value_loss(slots, heads, state.h[heads], outputs, right, finished, generator)
+        metrics["loss"] = metrics["loss"] + value.detach()
+        own = prior if self.model.guidance is not None else heads
+        return Update(loss + value, state, finished, outputs[own], {**metrics, **value_metrics})
+
+    def _learn(
+        self, slots: Slots, rows: slice, noise: Tensor, beta: float, share: float, generator: torch.Generator
+    ) -> Piece:
+        """The targets of some slots, and the halt head where no slots roll out by themselves."""
+        targets = slots.targets[rows]
+        kls: list[Tensor] = []
+        charged = self.config.kl_scope == "all"
+
+        def charge_early(prior: Gaussian, posterior: Gaussian) -> None:
+            kls.append(self.kl(posterior, prior, targets))
+            if charged and self.backward is not None:
+                self.backward(share * beta * kls[-1])
+            kls[-1] = kls[-1].detach()
+
+        output = self._step(slots, rows, noise, targets, None if self.backward is None else charge_early)
         logits = self.model.decoder.logits(output.state.h)
-        reconstruction = reconstruction_loss(logits, targets, self.config.cross_entropy).mean()
-        loss = reconstruction
         outputs = logits.detach().argmax(dim=-1)
-        accuracy = exactly_right(outputs, targets).float().mean()
-        metrics = {"reconstruction": reconstruction, "posterior_accuracy": accuracy}
+        loss = reconstruction_loss(logits, targets, self.config.cross_entropy).mean()
+        metrics = {"reconstruction": loss, "posterior_accuracy": exactly_right(outputs, targets).float().mean()}
         if output.posteriors:
-            kls = self.kl_per_transition(output, targets)
-            loss = loss + beta * (sum(kls) if self.config.kl_scope == "all" else kls[-1])
+            pairs = zip(output.posteriors, output.priors, strict=True)
+            kls += [self.kl(posterior, prior, targets) for posterior, prior in pairs]
+            loss = loss + beta * (sum(kls) if charged else kls[-1])
             metrics |= {f"kl_{t + 1}": kl for t, kl in enumerate(kls)}
-            metrics["sigma_prior"] = output.priors[-1].log_sigma.detach().exp().mean()
-            metrics["sigma_posterior"] = output.posteriors[-1].log_sigma.detach().exp().mean()
-        state, h = output.state.detach(), output.state.h
-        if prior_rows:
-            with torch.no_grad():
-                rollout = self._step(slots, prior, e_x, generator, None)
-                guided = state.rows(slice(prior_rows - learn.start, None))
-                state, h = State.cat([rollout.state, guided]), rollout.state.h
-                outputs = self.model.decoder.logits(h).argmax(dim=-1)
-        trains_heads = prior if prior_rows else learn
-        own = prior if self.model.guidance is not None else learn
-        head_loss, finished, head_metrics = self._head_losses(slots, trains_heads, h, outputs, state, generator)
-        metrics |= head_metrics
-        return Update(loss + head_loss, state, finished, outputs[own], {**metrics, "loss": loss + head_loss})
+            metrics["sigma_prior"] = output.priors[-1].log_sigma.exp().mean()
+            metrics["sigma_posterior"] = output.posteriors[-1].log_sigma.exp().mean()
+        halts = torch.zeros_like(outputs[:, 0], dtype=torch.bool)
+        if not self.prior_rows(len(slots.index)):
+            halt, halts = self._halt_loss(slots, rows, output.state, outputs, generator)
+            loss, metrics["halt"] = loss + self.config.halt_weight * halt, halt
+        metrics["loss"] = loss
+        scaled = {name: share * metric.detach() for name, metric in metrics.items()}
+        scaled_loss = share * loss + (0 if output.owed is None else output.owed)
+        return Piece(scaled_loss, output.state.detach(), outputs, halts, scaled)
+
+    def _roll_out(self, slots: Slots, rows: slice, generator: torch.Generator) -> Piece:
+        """The slots that follow the prior: they train the halt head."""
+        with torch.no_grad():
+            state = self._step(slots, rows, self._drawn_noise(slots.state.h[rows], rows, generator), None).state
+            outputs = self.model.decoder.logits(state.h).argmax(dim=-1)
+        halt, halts = self._halt_loss(slots, rows, state, outputs, generator)
+        loss = self.config.halt_weight * halt
+        return Piece(loss, state, outputs, halts, {"halt": halt.detach(), "loss": loss.detach()})
 
     def _step(
-        self, slots: Slots, rows: slice, e_x: Tensor, generator: torch.Generator, targets: Tensor | None
+        self, slots: Slots, rows: slice, noise: Tensor, targets: Tensor | None, early: Early | None = None
     ) -> StepOutput:
-        """Posterior-guided if targets are given, else prior-guided."""
+        """Posterior-guided if targets are given, else prior-guided; noise [transitions, rows, tokens, dim]."""
         guided = self.model.guidance is not None and targets is not None
         e_y = self.model.guidance.embed_targets(targets) if guided else None  # type: ignore[union-attr, arg-type]
-        state = slots.state.rows(rows)
         return self.model.step(
-            state,
-            e_x[rows],
-            self._noise(state.h, rows, generator),
+            slots.state.rows(rows),
+            self._encoded(slots, rows),
+            noise.__getitem__,
             e_y=e_y,
             first_transition=slots.steps[rows] * self.transitions,
             transitions=self.transitions,
+            early=early if guided else None,
         )
 
-    def kl_per_transition(self, output: StepOutput, targets: Tensor) -> list[Tensor]:
-        """KL of every transition per labelled token, averaged over rows; the value is the true (unbalanced) KL."""
-        count = labelled_count(targets)
-        pairs = zip(output.posteriors, output.priors, strict=True)
-        return [(balanced_kl(q, p, self.config.kl_balance).sum(dim=-1) / count).mean() for q, p in pairs]
+    def _encoded(self, slots: Slots, rows: slice) -> Tensor:
+        puzzle_ids = None if slots.puzzle_ids is None else slots.puzzle_ids[rows]
+        return self.model.encoder(slots.inputs[rows], puzzle_ids)  # type: ignore[no-any-return]
 
-    def _head_losses(
-        self, slots: Slots, rows: slice, h: Tensor, outputs: Tensor, state: State, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Halt and value losses on the rows that train these heads, and which slots are finished."""
-        c, model = self.config, self.model
-        steps = slots.steps + 1
-        targets = slots.targets[rows]
-        readout = model.decoder.readout(h if c.heads_reach_core else h.detach())
-        finished = steps >= self.steps_per_example
-        if self.halt_in_training and rows == slice(0, None):
-            finished = finished | (model.wants_to_halt(readout) & (steps >= slots.min_steps))
-        right = exactly_right(outputs, targets) if self.checker is None else self.checker(slots.inputs[rows], outputs)
-        halt = halt_loss(readout, right, self._continue_target(slots, rows, state, steps, generator)).mean()
+    def kl(self, posterior: Gaussian, prior: Gaussian, targets: Tensor) -> Tensor:
+        """KL of a transition per labelled token, averaged over rows; the value is the true (unbalanced) KL."""
+        divergence = balanced_kl(posterior, prior, self.config.kl_balance).sum(dim=-1)
+        return (divergence / labelled_count(targets)).mean()
+
+    def _right(self, slots: Slots, rows: slice, outputs: Tensor) -> Tensor:
+        """[rows] these outputs are solutions."""
+        if self.checker is None:
+            return exactly_right(outputs, slots.targets[rows])
+        return self.checker(slots.inputs[rows], outputs)
+
+    def _halt_loss(
+        self, slots: Slots, rows: slice, state: State, outputs: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """The halt head's loss on some rows, and which of them it would stop."""
+        readout = self.model.decoder.readout(state.h if self.config.heads_reach_core else state.h.detach())
+        right = self._right(slots, rows, outputs)
+        continue_target = self._continue_target(slots, rows, state.detach(), generator)
+        return halt_loss(readout, right, continue_target).mean(), self.model.wants_to_halt(readout)
+
+    def _value_loss(
+        self,
+        slots: Slots,
+        rows: slice,
+        h: Tensor,
+        outputs: Tensor,
+        right: Tensor,
+        finished: Tensor,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The value head's weighted loss on the trajectories that end now."""
+        c, done = self.config, finished[rows]
         # Reservoir sampling keeps one state of each trajectory, uniform over its steps, at constant memory.
-        keep_new = self._uniform(h, rows, generator) * steps[rows] < 1
-        slots.memory[rows] = torch.where(keep_new[:, None, None], h.detach(), slots.memory[rows])
-        done = finished[rows]
-        quality = right.float() if c.value_target == "valid" else token_accuracy(outputs, targets)
-        value = model.decoder.readout(slots.memory[rows]).value
-        errors = value_loss(value, quality) * done
+        keep_new = self._uniform(h, rows, generator) * (slots.steps[rows] + 1) < 1
+        slots.memory[rows] = torch.where(keep_new[:, None, None], h, slots.memory[rows])
+        quality = right.float() if c.value_target == "valid" else token_accuracy(outputs, slots.targets[rows])
+        errors = value_loss(self.model.decoder.readout(slots.memory[rows]).value, quality) * done
         # All processes' gradients are averaged: each counts its part of the errors `size` times.
         ended, size = (done.sum(), 1) if self.team is None else (self.team.sum(done.sum()), self.team.size)
-        loss_value = errors.sum() * size / ended.clamp_min(1)
         metrics = {
-            "halt": halt,
             "value": (errors.sum() / done.sum()),  # NaN when no trajectory ended in this step
             "rollout_accuracy": (right & done).sum() / done.sum(),
         }
-        return c.halt_weight * halt + c.value_weight * loss_value, finished, metrics
+        return c.value_weight * errors.sum() * size / ended.clamp_min(1), metrics
+
+    def _drawn_noise(self, like: Tensor, rows: slice, generator: torch.Generator) -> Tensor:
+        """[transitions, rows, tokens, dim] fresh noise for own slots `rows`; nothing where the model needs none."""
+        if self.model.guidance is None:
+            return torch.zeros((self.transitions, *[0] * like.ndim), device=like.device)
+        draw = self._noise(like, rows, generator)
+        return torch.stack([draw(t) for t in range(self.transitions)])
 
     def _noise(self, like: Tensor, rows: slice, generator: torch.Generator) -> Noise:
         """Fresh noise for every transition of own slots `rows`."""
@@ -223,61 +258,27 @@ class Objective(nn.Module):
         return self.team.draw((), rows, like.float(), generator, normal=False)
 
     @torch.no_grad()
-    def _continue_target(
-        self, slots: Slots, rows: slice, state: State, steps: Tensor, generator: torch.Generator
-    ) -> Tensor | None:
+    def _continue_target(self, slots: Slots, rows: slice, state: State, generator: torch.Generator) -> Tensor | None:
         """Q-learning's target for "continue": the better of the two values one step later."""
         if self.model.config.halting != "q_learning":
             return None
-        puzzle_ids = None if slots.puzzle_ids is None else slots.puzzle_ids[rows]
-        e_x = self.model.encoder(slots.inputs[rows], puzzle_ids)
-        here = state.rows(rows)
-        noise = self._noise(here.h, rows, generator)
-        first = steps[rows] * self.transitions
-        ahead = self.model.step(here, e_x, noise, first_transition=first, transitions=self.transitions)
+        steps = slots.steps[rows] + 1
+        ahead = self.model.step(
+            state,
+            self._encoded(slots, rows),
+            self._noise(state.h, rows, generator),
+            first_transition=steps * self.transitions,
+            transitions=self.transitions,
+        )
         readout = self.model.decoder.readout(ahead.state.h)
         best = torch.maximum(readout.q_halt, readout.q_continue)
-        return torch.where(steps[rows] >= self.steps_per_example, readout.q_halt, best).sigmoid()
+        return torch.where(steps >= self.steps_per_example, readout.q_halt, best).sigmoid()
 
 
-def random_noise(like: Tensor, generator: torch.Generator) -> Noise:
-    """Standard-normal noise in the shape of a state, fresh for every transition."""
-
-    def draw(_transition: int) -> Tensor:
-        return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
-
-    return draw
-
-
-@torch.no_grad()
-def trajectory_elbo(
-    model: Reasoner,
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    puzzle_ids: Tensor | None = None,
-    kind: str,
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    """-ELBO of the whole trajectory, and the mean surrogate beside it, per labelled token: two [rows] tensors.
-
-    The ELBO decodes once, at the end, and sums the KL of all T x N_sup transitions; the surrogate is the mean over
-    supervision steps of reconstruction plus the KL of that step's last transition (the paper's appendix).
-    """
-    if model.guidance is None:
-        raise ValueError("a model without guidance has no ELBO")
-    count = labelled_count(targets)
-    e_x, e_y = model.encoder(inputs, puzzle_ids), model.guidance.embed_targets(targets)
-    state = model.initial_state(len(inputs))
-    total_kl = torch.zeros(len(inputs), device=inputs.device)
-    surrogates = []
-    for n in range(model.config.supervision_steps):
-        first = torch.full((len(inputs),), n * model.config.transitions, device=inputs.device)
-        output = model.step(state, e_x, random_noise(state.h, generator), e_y=e_y, first_transition=first)
-        state = output.state
-        pairs = zip(output.posteriors, output.priors, strict=True)
-        kls = [kl_divergence(q, p).sum(dim=-1) / count for q, p in pairs]
-        total_kl += torch.stack(kls).sum(dim=0)
-        reconstruction = reconstruction_loss(model.decoder.logits(state.h), targets, kind)
-        surrogates.append(reconstruction + kls[-1])
-    return reconstruction + total_kl, torch.stack(surrogates).mean(dim=0)
+def _total(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The sum of what all parts know of each metric."""
+    total: dict[str, Tensor] = {}
+    for part in parts:
+        for name, metric in part.items():
+            total[name] = total[name] + metric if name in total else metric
+    return total

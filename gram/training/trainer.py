@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
+from gram.nn.layers import Network
 from gram.nn.reasoner import Reasoner, State
 from gram.tasks.base import Examples, Task
 from gram.training.objective import Checker, Objective, Update
@@ -20,6 +21,8 @@ from gram.training.slots import SlotFeeder, Slots
 from gram.training.team import Team
 
 Tensors = dict[str, Tensor]
+CPU_PIECE = 32
+"""Slots whose activations are kept at a time on a CPU: the multiplies are large enough, and memory is reused sooner."""
 
 
 class Trainer:
@@ -36,10 +39,14 @@ class Trainer:
         )
         self.team = Team(config.slots, self.objective.prior_rows(config.slots), fabric)
         self.objective.team = self.team
+        self.objective.piece_rows = config.piece or (CPU_PIECE if fabric.device.type == "cpu" else 0)
+        self.objective.backward = lambda loss: fabric.backward(loss)
         if self.model.encoder.puzzles is not None:
             # Their gradient is sparse: `_share_puzzle_gradient` exchanges the few rows that have one.
             ignored = ["model.encoder.puzzles"]
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.objective, ignored)  # type: ignore[no-untyped-call]
+        if config.compile:
+            compile_networks(self.model)
         self.stepper, *self.optimizers = fabric.setup(self.objective, *build_optimizers(self.model, config))
         self.averaged, self.ema = averaged_copy(self.model, config.ema)
         self.feeder = SlotFeeder(
@@ -181,6 +188,13 @@ def _optimizer_state(tensors: Tensors) -> dict[int, Tensors]:
         index, _, key = name.partition(".")
         state.setdefault(int(index), {})[key] = tensor
     return state
+
+
+def compile_networks(model: Reasoner) -> None:
+    """Compile f_L and f_H, where all the time goes; in place, so that a checkpoint does not show it."""
+    for network in model.modules():
+        if isinstance(network, Network):
+            network.compile(dynamic=False)
 
 
 def averaged_copy(model: Reasoner, decay: float) -> tuple[AveragedModel, Reasoner]:

@@ -8,12 +8,15 @@ import pytest
 import torch
 
 from gram.errors import GramError
-from gram.inference.rollout import KeyedNoise, SampleOptions, Trajectories, _digest, sample
+from gram.inference.noise import KeyedNoise, puzzle_digest
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import Trajectories, sample
 from gram.nn.reasoner import Reasoner
 from gram.tasks.base import Tokens
 
 ModelBuilder = Callable[..., Reasoner]
 
+CPU = torch.device("cpu")
 OPTIONS = SampleOptions(width=6, depth=3, keep_steps=True)
 
 
@@ -41,11 +44,12 @@ def assert_same(ours: Trajectories, theirs: Trajectories) -> None:
     assert (ours.step_outputs is None) == (theirs.step_outputs is None)
     if ours.step_outputs is not None:
         assert np.array_equal(ours.step_outputs, theirs.step_outputs)
+        np.testing.assert_allclose(ours.step_values, theirs.step_values, atol=1e-5)
+        np.testing.assert_allclose(ours.step_confidence, theirs.step_confidence, atol=1e-5)
 
 
 def part(found: Trajectories, index: object) -> Trajectories:
-    steps = None if found.step_outputs is None else found.step_outputs[index]
-    return Trajectories(found.outputs[index], found.values[index], found.confidence[index], found.steps[index], steps)
+    return found.select(index)
 
 
 # --- independence -----------------------------------------------------------------------------------------------------
@@ -97,7 +101,7 @@ def test_a_sample_can_be_repeated_and_leaves_torchs_generator_alone(model: Reaso
 
 def test_seeds_trajectories_and_puzzles_have_noise_of_their_own(model: Reasoner) -> None:
     drawn = [
-        KeyedNoise(seed, [(puzzle, trajectory)], model).draw([0], label, 4)
+        KeyedNoise(seed, CPU).draw([(puzzle, trajectory, label)], 4)
         for seed in (0, 1)
         for puzzle in (b"a", b"b")
         for trajectory in (0, 1)
@@ -109,7 +113,7 @@ def test_seeds_trajectories_and_puzzles_have_noise_of_their_own(model: Reasoner)
 
 
 def test_noise_is_standard_normal(model: Reasoner) -> None:
-    noise = KeyedNoise(0, [(b"puzzle", i) for i in range(200)], model).draw(list(range(200)), "e0", 10, 10)
+    noise = KeyedNoise(0, CPU).draw([(b"puzzle", i, "e0") for i in range(200)], 10, 10)
     assert float(noise.mean()) == pytest.approx(0, abs=0.03)
     assert float(noise.std()) == pytest.approx(1, abs=0.03)
     across = torch.corrcoef(noise.flatten(1))  # trajectories are independent of each other
@@ -230,11 +234,11 @@ def test_a_trajectory_is_the_models_own_steps_and_its_figures_the_heads_of_the_l
     inputs, options = puzzles(3), replace(OPTIONS, width=2, temperature=0.7, seed=5)
     found = sample(model, inputs, options)
     for puzzle, trajectory in np.ndindex(3, 2):
-        noise = KeyedNoise(5, [(_digest(inputs[puzzle]), trajectory)], model)
+        digest, shape = puzzle_digest(inputs[puzzle]), (model.config.transitions, model.tokens, model.config.dim)
         e_x, state = model.encoder(torch.from_numpy(inputs[[puzzle]])), model.initial_state(1)
         with torch.no_grad():
             for step in range(options.depth):
-                drawn = noise.draw([0], f"e{step}", model.config.transitions, *noise.shape)
+                drawn = KeyedNoise(5, CPU).draw([(digest, trajectory, f"e{step}")], *shape)
                 state = model.step(state, e_x, lambda t, drawn=drawn: drawn[:, t], temperature=0.7).state
                 expected = model.decoder.logits(state.h).argmax(dim=-1)[0].tolist()
                 assert found.step_outputs[puzzle, trajectory, step].tolist() == expected
@@ -262,6 +266,8 @@ def test_progress_counts_every_trajectory(model: Reasoner, temperature: float) -
         {"width": -3},
         {"temperature": -0.1},
         {"temperature": float("nan")},
+        {"perturb": -1.0},
+        {"halt_at": 1.0},
         {"decode": "beam"},
         {"initial": "zero"},
     ],

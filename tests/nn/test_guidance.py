@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from gram.config import ModelConfig
 from gram.nn.guidance import Gaussian, Guidance, kl_divergence
 from gram.tasks.base import IGNORE
-from gram.training.objective import balanced_kl
+from gram.training.losses import balanced_kl
 
 MEANS = st.floats(-20, 20)
 LOG_SIGMAS = st.floats(-6, 2)

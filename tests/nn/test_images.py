@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from gram.config import ModelConfig
 from gram.nn.images import PatchDecoder, PatchEncoder
 from gram.nn.reasoner import Reasoner
-from gram.training.objective import random_noise
+from gram.training.losses import random_noise
 
 ModelBuilder = Callable[..., Reasoner]
 

@@ -17,9 +17,7 @@ from gram.config import ObjectiveConfig
 from gram.nn.coders import Readout
 from gram.nn.reasoner import Reasoner
 from gram.tasks.base import IGNORE
-from gram.training.objective import (
-    Objective,
-    Update,
+from gram.training.losses import (
     exactly_right,
     halt_loss,
     labelled_count,
@@ -29,6 +27,7 @@ from gram.training.objective import (
     trajectory_elbo,
     value_loss,
 )
+from gram.training.objective import Objective, Update
 from gram.training.slots import Slots
 
 ModelBuilder = Callable[..., Reasoner]
@@ -517,3 +516,34 @@ def test_memory_is_uniform_over_the_steps_of_a_trajectory(tiny_model: ModelBuild
     deviation = math.sqrt(0.25 * 0.75 / count)
     assert float((shares - 1 / steps).abs().max()) < 4 * deviation
     assert bool(update.finished.all())
+
+
+# --- pieces -----------------------------------------------------------------------------------------------------------
+
+KINDS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "GRAM": ({}, {}),
+    "GRAM that learns from its rollouts": ({}, {"learn_from_rollouts": True}),
+    "TRM": ({"guidance": "none"}, {"heads_reach_core": True}),
+    "HRM": ({"guidance": "none", "halting": "q_learning", "gradient": "call"}, {"heads_reach_core": True}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_pieces_of_the_slots_add_up_to_the_same_update(
+    tiny_model: ModelBuilder, tiny_slots: SlotsBuilder, kind: str, rows: int
+) -> None:
+    found = []
+    for piece_rows in (0, rows):
+        model = tiny_model(**KINDS[kind][0])
+        slots = tiny_slots(model, 8)
+        slots.steps = torch.tensor([0, 2, 1, 2, 2, 0, 1, 2])
+        objective = objective_of(model, halt_in_training=kind in ("TRM", "HRM"), **KINDS[kind][1])
+        if piece_rows:
+            objective.piece_rows, objective.backward = piece_rows, Tensor.backward
+        update = update_of(objective, slots)
+        update.loss.backward()
+        gradient = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        metrics = {name: metric.detach() for name, metric in update.metrics.items()}
+        found.append((gradient, metrics, *update.state, update.finished, update.rollouts))
+    assert_close(found[0], found[1], rtol=1e-4, atol=1e-6, equal_nan=True)

@@ -1,0 +1,45 @@
+"""How trajectories are drawn."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gram.errors import GramError
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """How trajectories are drawn."""
+
+    width: int = 20
+    """Trajectories per puzzle."""
+    depth: int = 16
+    """Largest number of supervision steps."""
+    temperature: float = 1.0
+    """Scale of the noise; 0 follows the mean."""
+    seed: int = 0
+    """Seed of all noise."""
+    halt: bool = False
+    """Let a trajectory end when its halt head says so."""
+    halt_at: float = 0.5
+    """The probability of being right from which on it says so (models that halt by a sigmoid)."""
+    decode: Literal["argmax", "sample"] = "argmax"
+    """`sample` draws each token from the output distribution (the ablation "TRM with a stochastic decoder")."""
+    initial: Literal["fixed", "random"] = "fixed"
+    """`random` draws a fresh z_0 for every trajectory (the ablation "TRM with random z_0")."""
+    perturb: float = 0.0
+    """Deviation of noise added to h before every supervision step (PTRM: wide search with a deterministic model)."""
+    keep_steps: bool = False
+    """Keep what every supervision step brought, not only the last."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "depth"):
+            if getattr(self, name) < 1:
+                raise GramError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        for name in ("temperature", "perturb"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise GramError(f"{name} must be a number from 0 up, not {getattr(self, name)}.")
+        if not 0 < self.halt_at < 1:
+            raise GramError(f"halt_at must lie between 0 and 1, not at {self.halt_at}.")
+        for name, choices in (("decode", ("argmax", "sample")), ("initial", ("fixed", "random"))):
+            if getattr(self, name) not in choices:
+                raise GramError(f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'.")
