@@ -10,10 +10,11 @@ import typer
 from rich.console import Console
 
 from gram.errors import GramError, Interrupted, PeerDied
-from gram.report import FIGURES, answers_as_json, bar, check_target, show_answers, show_result
+from gram.report import FIGURES, answers_as_json, bar, check_target, show_answers, show_result, watch_search
 
 if TYPE_CHECKING:
     from gram.inference.options import SampleOptions
+    from gram.inference.particles import Resampling
     from gram.solver import Solver
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ Depth = Annotated[int | None, typer.Option(help="Supervision steps. Default: the
 Temperature = Annotated[float | None, typer.Option(help="Noise temperature; 0 follows the mean. Default: the recipe.")]
 Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+HaltAt = Annotated[float | None, typer.Option(help="Probability of being right from which on it says so.")]
 Halt = Annotated[bool | None, typer.Option("--halt/--no-halt", help="Stop a trajectory when its halt head says so.")]
 ONE_THREAD_WIDTH = 64
 """Up to this many trajectories one thread is fastest: on a busy machine several would mostly wait for each other."""
@@ -44,23 +46,43 @@ def evaluate_model(
     temperature: Temperature = None,
     seed: Seed = 0,
     halt: Halt = None,
+    halt_at: HaltAt = None,
     device: Device = "auto",
     split: Annotated[Split, typer.Option(help="Which inputs.")] = "test",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs of the split.")] = None,
     decode: Annotated[Literal["argmax", "sample"], typer.Option(help="Ablation: sample the output tokens.")] = "argmax",
     initial: Annotated[Literal["fixed", "random"], typer.Option(help="Ablation: draw z_0 anew each time.")] = "fixed",
+    perturb: Annotated[float, typer.Option(help="PTRM: deviation of noise added to h before every step.")] = 0.0,
+    resample: Annotated[str, typer.Option(help="Resample by value (LPRM) after these steps, such as 2,4.")] = "",
+    power: Annotated[float, typer.Option(help="Resampling weights are value ** power.")] = 1.0,
+    calibration: Annotated[bool, typer.Option("--calibration", help="Test both heads, and draw it.")] = False,
+    figure: Annotated[Path, typer.Option(help="Where the calibration goes.")] = Path("gram-calibration.png"),
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure and setting here.")] = None,
     submission: Annotated[Path | None, typer.Option(help="ARC: write a Kaggle submission file.")] = None,
 ) -> None:
     """Accuracy, coverage and steps on held-out inputs (validity for generated ones, pass@k for ARC)."""
     check_target(json_file)
     check_target(submission)
+    check_target(figure if calibration else None, FIGURES)
     from gram.evaluation.evaluate import evaluate
 
     solver = load_solver(model, device)
     options = _options(
-        solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, decode=decode, initial=initial
+        solver,
+        width=width,
+        depth=depth,
+        temperature=temperature,
+        seed=seed,
+        halt=False if calibration else halt,
+        halt_at=halt_at,
+        decode=decode,
+        initial=initial,
+        perturb=perturb,
+        keep_steps=calibration,
     )
+    resampling = _resampling(resample, power, options)
+    if calibration and not solver.task.has_rules:
+        raise GramError(f"Task {solver.task.name} has no checker to calibrate the heads against.")
     if submission is not None and (solver.task.scoring != "votes" or split != "test"):
         raise GramError("A submission is written for the test split of ARC only.")
     examples = solver.task.split(split)
@@ -75,9 +97,16 @@ def evaluate_model(
             progress=advance,
             examples=examples,
             submission=submission,
+            resampling=resampling,
         )
     result["model"] = model
     show_result(console, result)
+    if calibration:
+        from gram.experiments.figures import calibration_figure
+
+        title = f"{model}: {result['task']}, {split} split, depth {options.depth} x width {options.width}, seed {seed}"
+        calibration_figure(result["calibration"], title, figure)
+        console.print(f"Calibration, drawn: {figure}", markup=False, soft_wrap=True)
     if json_file is not None:
         json_file.write_text(json.dumps(result, indent=2) + "\n")
         console.print(f"Every figure with its settings: {json_file}", markup=False, soft_wrap=True)
@@ -92,6 +121,14 @@ def solve(
     temperature: Temperature = None,
     seed: Seed = 0,
     halt: Halt = None,
+    halt_at: HaltAt = None,
+    until: Annotated[
+        str | None, typer.Option(help="Instead of a width: first, all, seconds (10s), or a number of samples.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option(help="How the answer is chosen: first, vote, value, halt, verified (default).")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Print the best board after every supervision step.")] = False,
     device: Device = "auto",
     figure: Annotated[Path | None, typer.Option(help="Draw the boards over the steps into this file.")] = None,
     show: Annotated[int, typer.Option(min=0, help="How many distinct solutions to print.")] = 4,
@@ -103,12 +140,16 @@ def solve(
     text = _standard_input() if puzzle == "-" else puzzle
     solver = load_solver(model, device)
     given = solver.task.parse(text)
-    options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt)
+    options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, halt_at=halt_at)
     if options.width <= ONE_THREAD_WIDTH:
         import torch
 
         torch.set_num_threads(1)
-    result = solver.solve(given, **{**vars(options), "keep_steps": figure is not None})
+    settings = {**vars(options), "keep_steps": figure is not None}
+    if watch:
+        result = watch_search(console, solver, solver.stream(given, until=until or options.width, **settings), rule)
+    else:
+        result = solver.solve(given, until=until, rule=rule, **settings)  # type: ignore[arg-type]
     show_answers(console, result, show)
     if figure is not None:
         from gram.experiments.figures import trajectories_figure
@@ -167,6 +208,19 @@ def _options(solver: "Solver", **given: Any) -> "SampleOptions":
     return solver.with_options(**{name: value for name, value in given.items() if value is not None})
 
 
+def _resampling(steps: str, power: float, options: "SampleOptions") -> "Resampling | None":
+    if not steps:
+        return None
+    from gram.inference.particles import Resampling
+
+    try:
+        resampling = Resampling([int(step) for step in steps.split(",")], power)
+    except ValueError as error:
+        raise GramError(f"--resample takes steps separated by commas, such as 2,4, not '{steps}'.") from error
+    resampling.check(options)
+    return resampling
+
+
 def _standard_input() -> str:
     if sys.stdin is None:
         raise GramError("There is no standard input to read the puzzle from.")
@@ -175,7 +229,8 @@ def _standard_input() -> str:
 
 def main() -> None:
     """Run the command; whatever the user can put right becomes one sentence on standard error and exit code 1."""
-    import gram.cli_training  # noqa: F401 - its commands register themselves
+    import gram.cli_inference
+    import gram.cli_training  # noqa: F401 - their commands register themselves
 
     try:
         app()

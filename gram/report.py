@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from gram.errors import GramError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gram.solver import Result
+    from gram.inference.anytime import Anytime
+    from gram.solver import Result, Solver
 
 
 Board = tuple[str, str]
@@ -56,6 +58,21 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
         f"depth {result['depth']} x width {result['width']}, temperature {result['temperature']}, "
         f"seed {result['seed']}, mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
     )
+    if "selection" in result:
+        chosen = ", ".join(f"{rule} {percent(share)}" for rule, share in result["selection"].items())
+        everywhere = ", ".join(f"{rule} {percent(share)}" for rule, share in result["all_inputs"]["selection"].items())
+        console.print(f"one answer out of {result['width']} is valid, by the rule that chooses it: {chosen}")
+        console.print(f"... over all distinct inputs: {everywhere}")
+    if "resampling" in result:
+        sizes = result["resampling"]["effective_sample_size"]
+        each = ", ".join(f"{size:.1f} after step {step}" for step, size in sizes.items())
+        console.print(f"resampled by value: effective sample size {each} of {result['width']}")
+    for head, figures in result.get("calibration", {}).items():
+        auc = "undefined (all outputs alike)" if figures["auc"] is None else f"{figures['auc']:.4f}"
+        console.print(
+            f'{head} head, "{figures["of"]}": AUC {auc}, Brier score {figures["brier"]:.4f}, '
+            f"true in {percent(figures['base_rate'])} of {figures['samples']:,}"
+        )
     if "train_minutes" in result:
         console.print(
             f"trained {result['train_steps']} steps in {result['train_minutes']:.1f} minutes, "
@@ -125,10 +142,9 @@ def show_answers(console: Console, result: "Result", most: int) -> None:
     """Print the puzzle beside its distinct verified solutions, or the best guess, plainly called one."""
     options = result.options
     boards = [("puzzle", result.task.render(result.given, result.given))]
-    if result.verified:
-        for i, (board, count) in enumerate(zip(result.distinct[:most], result.counts, strict=False)):
-            boards.append((f"solution {i + 1} (x{count})", result.task.render(board, result.given)))
-    else:
+    for i, (board, count) in enumerate(zip(result.distinct[:most], result.counts, strict=False)):
+        boards.append((f"solution {i + 1} (x{count})", result.task.render(board, result.given)))
+    if not result.verified:
         boards.append(("NOT a solution", result.task.render(result.best, result.given)))
     for row in _rows_that_fit(boards, console.width):
         console.print(side_by_side(row) + "\n", markup=False, highlight=False)
@@ -139,6 +155,25 @@ def show_answers(console: Console, result: "Result", most: int) -> None:
         f"{len(result.distinct)}{of_all} distinct solutions found and verified; "
         f"{int(result.valid.sum())} of {options.width} trajectories valid ({settings})"
     )
+    console.print(f"{'Verified' if result.verified else 'Unverified'} answer chosen by {result.chosen_by}.")
+    if result.stopped:
+        guess = "" if result.estimate is None else f"; {result.estimate}"
+        console.print(f"Stopped: {result.stopped}{guess}.")
+
+
+def watch_search(console: Console, solver: "Solver", search: "Anytime", rule: Any) -> "Result":
+    """Print a line and the highest-rated board after every supervision step of a search."""
+    for number, made in enumerate(search):
+        best = int(made.values.argmax())
+        board = solver.task.render(solver.task.canonical(made.outputs[[best]])[0], search.given)
+        halted = int(made.halted.sum())
+        console.print(
+            f"step {number + 1}: {len(made.step)} trajectories under way, {halted} halted, "
+            f"best value {made.values[best]:.2f}\n{board}\n",
+            markup=False,
+            highlight=False,
+        )
+    return solver.result(search, rule)
 
 
 def side_by_side(boards: list[Board]) -> str:
@@ -185,6 +220,8 @@ def answers_as_json(result: "Result") -> dict[str, Any]:
         "depth": result.options.depth,
         "temperature": result.options.temperature,
         "seed": result.options.seed,
+        "estimate": None if result.estimate is None else asdict(result.estimate),
+        "stopped": result.stopped,
     }
 
 

@@ -10,9 +10,11 @@ import numpy as np
 
 from gram.config import Recipe
 from gram.errors import GramError
+from gram.inference.anytime import Anytime, Until
+from gram.inference.estimate import Estimate, estimate
 from gram.inference.options import SampleOptions
 from gram.inference.rollout import Trajectories, sample
-from gram.inference.select import Rule, distinct, select
+from gram.inference.select import MEANING, Rule, check_rule, distinct, select
 from gram.machine import choose_device
 from gram.tasks import make_task
 from gram.tasks.base import Task, Tokens
@@ -40,13 +42,19 @@ class Result:
     """[solutions] how many trajectories found each"""
     best: Tokens
     """[length] the answer"""
+    best_is_valid: bool
+    """the checker accepts `best`, whoever chose it"""
     chosen_by: str
     """how `best` was chosen"""
+    estimate: Estimate | None = None
+    """of the number of all solutions, where the task can verify them"""
+    stopped: str = ""
+    """why an anytime search ended"""
 
     @property
     def verified(self) -> bool:
         """Whether `best` was checked and is a solution; if not, it is only the model's best guess."""
-        return bool(len(self.distinct))
+        return self.best_is_valid
 
     def __str__(self) -> str:
         status = "verified solution" if self.verified else "NOT a solution (best guess)"
@@ -83,26 +91,85 @@ class Solver:
         api.create_repo(repo_id, exist_ok=True)
         api.upload_folder(repo_id=repo_id, folder_path=str(folder), **options)
 
-    def solve(self, puzzle: Any, *, rule: Rule = "vote", puzzle_id: int = 0, **options: Any) -> Result:
+    def solve(
+        self,
+        puzzle: Any,
+        *,
+        until: str | float | Until | None = None,
+        rule: Rule | None = None,
+        puzzle_id: int = 0,
+        coverage: float = 0.95,
+        **options: Any,
+    ) -> Result:
         """Sample trajectories for one puzzle (text, tokens [length], or what `task.parse` takes) and judge them.
 
-        For a model with puzzle embeddings `puzzle_id` says whose to use; 0 stands for an unknown puzzle.
-        Options are those of `SampleOptions` (width, depth, temperature, seed, halt, keep_steps ...); what is not given
-        comes from the model's recipe. Verified answers go before unverified ones; `rule` decides among equals.
+        Without `until`, `width` trajectories. With it, waves of them until "first" (a verified solution), "all"
+        (`coverage` of the solutions that there may be), seconds ("10s" or a float) or samples (an int).
+
+        `rule` chooses the answer, by default "verified" where the task has a checker, else "vote". For a model with
+        puzzle embeddings `puzzle_id` says whose to use; 0 stands for an unknown puzzle. Options are those of
+        `SampleOptions` (width, depth, temperature, seed, halt, keep_steps ...); what is not given comes from the
+        model's recipe.
         """
+        rule = rule or ("verified" if self.task.has_rules else "vote")
+        check_rule(rule, has_rules=self.task.has_rules)
+        if until is None:
+            given = self._given(puzzle, puzzle_id)
+            chosen = self.with_options(**options)
+            trajectories = sample(self.model, given[None], chosen, puzzle_ids=np.array([puzzle_id]))
+            return self._judged(given, chosen, trajectories, rule)
+        search = self.stream(puzzle, until=until, puzzle_id=puzzle_id, coverage=coverage, **options)
+        for _ in search:
+            pass  # what each step brought is for those who watch
+        return self.result(search, rule=rule)
+
+    def stream(
+        self,
+        puzzle: Any,
+        *,
+        until: str | float | Until = "first",
+        puzzle_id: int = 0,
+        coverage: float = 0.95,
+        **options: Any,
+    ) -> Anytime:
+        """Think step by step: iterate over what is returned for boards, values and who halted; then see `result`."""
+        given = self._given(puzzle, puzzle_id)
+        chosen = self.with_options(**options)
+        goal = Until.parse(until)
+        return Anytime(self.model, self.task, given, chosen, goal, puzzle_id=puzzle_id, coverage=coverage)
+
+    def result(self, search: Anytime, rule: Rule | None = None) -> Result:
+        """The answers that a search has come to, at any moment after its first step."""
+        rule = rule or ("verified" if self.task.has_rules else "vote")
+        options = replace(search.options, width=search.found.steps.shape[1])
+        return replace(self._judged(search.given, options, search.found, rule), stopped=search.reason)
+
+    def _given(self, puzzle: Any, puzzle_id: int) -> Tokens:
         tokens = isinstance(puzzle, (Sequence, np.ndarray)) and not isinstance(puzzle, str)
         given = self._checked(puzzle) if tokens else self.task.parse(puzzle)
         if puzzle_id and not 0 <= puzzle_id < self.model.config.puzzles:
             raise GramError(f"There is no puzzle id {puzzle_id}: this model has {self.model.config.puzzles}.")
-        chosen = self.with_options(**options)
-        trajectories = sample(self.model, given[None], chosen, puzzle_ids=np.array([puzzle_id]))
+        return given
+
+    def _judged(self, given: Tokens, options: SampleOptions, trajectories: Trajectories, rule: Rule) -> Result:
         outputs = self.task.canonical(trajectories.outputs[0])
         valid = self.task.verify(np.repeat(given[None], len(outputs), axis=0), outputs).valid
         solutions, counts = distinct(outputs[valid])
-        pool = np.flatnonzero(valid) if valid.any() else np.arange(len(outputs))
-        best = pool[select(outputs[pool], trajectories.values[0][pool], rule)]
-        how = f"{rule} among {len(pool)} {'verified' if valid.any() else 'unverified'} of {len(outputs)} trajectories"
-        return Result(self.task, given, chosen, trajectories, valid, solutions, counts, outputs[best], how)
+        best = select(outputs, trajectories.values[0], trajectories.confidence[0], valid, rule)
+        found = rule if rule != "verified" or valid.any() else "vote"  # nothing was verified
+        return Result(
+            self.task,
+            given,
+            options,
+            trajectories,
+            valid,
+            solutions,
+            counts,
+            best=outputs[best],
+            best_is_valid=bool(valid[best]),
+            chosen_by=f"{MEANING[found]}, among {len(outputs)} trajectories ({int(valid.sum())} verified)",
+            estimate=estimate(counts) if self.task.has_rules else None,
+        )
 
     def with_options(self, **options: Any) -> SampleOptions:
         """The model's own sampling options with some of them changed."""

@@ -68,7 +68,7 @@ def one_sentence(error: str) -> bool:
 def test_help_names_every_command(gram: Run) -> None:
     code, out, _ = gram("--help")
     assert code == 0
-    for command in ("train", "eval", "solve", "data", "import", "tune", "demo"):
+    for command in ("train", "eval", "solve", "data", "import", "tune", "demo", "scaling", "latent"):
         assert command in out
 
 
@@ -104,6 +104,71 @@ def test_an_unverified_answer_is_not_called_a_solution(gram: Run, tiny_run: Path
     assert code == 3
     assert "NOT a solution" in out
     assert "0 of 1 distinct solutions" in out
+
+
+def test_solving_until_the_first_solution_and_until_all(gram: Run, tmp_path: Path) -> None:
+    report = tmp_path / "answers.json"
+    code, out, _ = gram("solve", "nqueens-8", CORNER, "--until", "first", "--watch", "--json", report)
+    assert code == 0
+    assert "step 1: 32 trajectories under way" in out
+    assert "a solution was verified" in out
+    answers = json.loads(report.read_text())
+    assert answers["verified"]
+    assert answers["stopped"] == "a solution was verified"
+    code, out, _ = gram("solve", "nqueens-8", CORNER, "--until", "all", "--halt", "--halt-at", "0.99", "--json", report)
+    assert code == 0
+    assert "4 of 4 distinct solutions" in " ".join(out.split())
+    assert json.loads(report.read_text())["estimate"]["high"] == 4
+
+
+def test_evaluation_by_every_rule_with_calibration(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    figure, report = tmp_path / "heads.png", tmp_path / "report.json"
+    code, out, _ = gram("eval", "nqueens-8", "--limit", 6, "--width", 4, "--calibration", "--figure", figure)
+    assert code == 0
+    assert "halt head" in out
+    assert figure.stat().st_size > 10_000
+    code, _, _ = gram("eval", tiny_run, "--resample", "1", "--width", 4, "--json", report)
+    assert code == 0
+    figures = json.loads(report.read_text())
+    assert figures["selection"].keys() == {"first", "vote", "value", "halt", "verified"}
+    assert 1 <= figures["resampling"]["effective_sample_size"]["1"] <= 4
+
+
+def test_scaling_and_latent_figures(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    figure, report = tmp_path / "scaling.png", tmp_path / "scaling.json"
+    options = ("--depths", "1,2", "--widths", "1,3", "--limit", 4, "--figure", figure, "--json", report)
+    code, _, _ = gram("scaling", tiny_run, *options)
+    assert code == 0
+    assert figure.stat().st_size > 10_000
+    assert len(json.loads(report.read_text())[str(tiny_run)]["records"]) == 4
+    code, _, _ = gram("latent", tiny_run, "--width", 5, "--figure", tmp_path / "latent.png")
+    assert code == 0
+    assert (tmp_path / "latent.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "nqueens-8", CORNER, "--until", "0"),
+        ("solve", "nqueens-8", CORNER, "--until", "soon"),
+        ("solve", "nqueens-8", CORNER, "--until", "0.00001s"),
+        ("solve", "nqueens-8", CORNER, "--rule", "median"),
+        ("solve", "nqueens-8", CORNER, "--halt-at", "1"),
+        ("eval", "nqueens-8", "--depth", "0"),
+        ("eval", "nqueens-8", "--resample", "x"),
+        ("eval", "nqueens-8", "--resample", "99"),
+        ("eval", "nqueens-8", "--calibration", "--figure", "curve.txt"),
+        ("scaling", "nqueens-8", "--depths", "0,1"),
+        ("scaling", "nqueens-8", "--widths", "many"),
+        ("scaling", "nqueens-8", "nqueens-10"),
+        ("latent", "nqueens-8", "Q"),
+    ],
+    ids=" ".join,
+)
+def test_bad_searches(gram: Run, arguments: tuple[str, ...]) -> None:
+    code, _, error = gram(*arguments)
+    assert code == 1
+    assert one_sentence(error)
 
 
 @pytest.mark.parametrize(

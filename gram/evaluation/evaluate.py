@@ -4,10 +4,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from gram.errors import GramError
 from gram.evaluation.generation import score_samples
 from gram.evaluation.metrics import measure, summarise
 from gram.inference.options import SampleOptions
+from gram.inference.particles import Resampling, search
 from gram.inference.rollout import Progress, Trajectories, sample
 from gram.nn.reasoner import Reasoner
 from gram.tasks.base import Distinct, Examples, SplitName, Task
@@ -36,10 +39,12 @@ def evaluate(
     examples: Examples | None = None,
     submission: Path | None = None,
     fabric: "Fabric | None" = None,
+    resampling: Resampling | None = None,
 ) -> dict[str, Any]:
     """All figures on a split (its first `limit` distinct inputs), as a JSON-ready dictionary.
 
-    With `fabric`, all its processes must call this, and share the sampling.
+    With `fabric`, all its processes must call this, and share the sampling. With `resampling`, trajectories are
+    resampled on the way. With options that keep the steps, the heads' calibration is measured as well.
 
     For a task that is scored by votes, the two best answers to every question can go to the file `submission`.
     """
@@ -47,15 +52,26 @@ def evaluate(
     if not len(examples):
         raise GramError(f"The {split} split of {task.name} is empty: there is nothing to evaluate.")
     asked = examples.distinct(limit)
-    if fabric is None:
+    if resampling is not None:
+        trajectories = search(model, asked.inputs, options, resampling, puzzle_ids=asked.puzzle_ids, progress=progress)
+    elif fabric is None:
         trajectories = sample(model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
     else:
         from gram.inference.sharded import sample_together
 
         trajectories = sample_together(fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
     settings = {key: value for key, value in asdict(options).items() if key != "keep_steps"}
+    extra: dict[str, Any] = {}
+    if resampling is not None:
+        sizes = {str(step): float(np.mean(some)) for step, some in resampling.sample_sizes.items()}
+        extra["resampling"] = {"power": resampling.power, "effective_sample_size": sizes}
+    if options.keep_steps:
+        from gram.evaluation.calibration import calibration
+
+        extra["calibration"] = calibration(task, asked.inputs, trajectories)
     return {
         **score(task, asked, trajectories, submission),
+        **extra,
         **settings,
         "task": task.name,
         "scoring": task.scoring,

@@ -5,12 +5,14 @@ with k solutions then counts k times. Beside it stands the plain mean over all d
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.inference.rollout import Trajectories
+from gram.inference.select import RULES, Rule, selected_are_valid
 from gram.tasks.base import IGNORE, Task, Tokens
 
 Floats = NDArray[np.float64]
@@ -32,6 +34,8 @@ class PerInput:
     """1 if any trajectory's output is valid"""
     conflicts: Tokens
     """how many rules the first trajectory's output breaks"""
+    selected: dict[Rule, Floats]
+    """1 if the answer that a rule chooses among all trajectories is valid"""
 
 
 def measure(task: Task, inputs: Tokens, trajectories: Trajectories) -> PerInput:
@@ -41,33 +45,37 @@ def measure(task: Task, inputs: Tokens, trajectories: Trajectories) -> PerInput:
     verdict = task.verify(np.repeat(inputs, width, axis=0), outputs)
     valid, conflicts = verdict.valid.reshape(count, width), verdict.conflicts.reshape(count, width)
     outputs = outputs.reshape(count, width, length)
-    solutions = [_solutions(task, row) for row in inputs]
-    found = [_hits(some, outputs[i][valid[i]]) for i, some in enumerate(solutions)]
+    solutions = [list_solutions(task, row) for row in inputs]
+    covered = [coverage_of(some, outputs[i][valid[i]]) for i, some in enumerate(solutions)]
     totals = np.array([len(some) for some in solutions])
+    judged = (outputs, trajectories.values, trajectories.confidence, valid)
+    selected = {rule: selected_are_valid(*judged, rule).astype(np.float64) for rule in RULES}
     return PerInput(
         solutions=totals,
         first_valid=valid[:, 0].astype(np.float64),
         valid_share=valid.mean(axis=1),
-        coverage=np.array(found) / totals,
+        coverage=np.array(covered),
         any_valid=np.asarray(valid.any(axis=1), dtype=np.float64),
         conflicts=conflicts[:, 0],
+        selected=selected,
     )
 
 
-def _solutions(task: Task, tokens: Tokens) -> Tokens:
+def list_solutions(task: Task, tokens: Tokens) -> Tokens:
+    """All solutions [count, length] of an input [length], or `GramError` where they cannot be listed."""
     solutions = task.solutions(tokens)
     if solutions is None or len(solutions) == 0:
         raise GramError(f"Task {task.name} cannot list the solutions of this input, so coverage is not defined.")
     return task.canonical(solutions)
 
 
-def _hits(solutions: Tokens, outputs: Tokens) -> int:
-    """How many of solutions [solutions, length] are among outputs [outputs, length], wherever they have labels."""
+def coverage_of(solutions: Tokens, outputs: Tokens) -> float:
+    """The share of solutions [solutions, length] among outputs [outputs, length], wherever they have labels."""
     outputs = np.unique(outputs, axis=0)
     hit = np.zeros(len(solutions), dtype=np.bool_)
     for output in outputs:
         hit |= ((solutions == output) | (solutions == IGNORE)).all(axis=1)
-    return int(hit.sum())
+    return float(hit.mean())
 
 
 def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int64]) -> dict[str, object]:
@@ -98,13 +106,13 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
     }
 
 
-def _means(
-    per_input: PerInput, weights: NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]
-) -> dict[str, float]:
+def _means(per_input: PerInput, weights: NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]) -> dict[str, Any]:
     figures = {
         "accuracy": per_input.first_valid,
         "accuracy_all_samples": per_input.valid_share,
         "coverage": per_input.coverage,
         "any_valid": per_input.any_valid,
     }
-    return {name: float(np.average(values, weights=weights)) for name, values in figures.items()}
+    means = {name: float(np.average(values, weights=weights)) for name, values in figures.items()}
+    chosen = {rule: float(np.average(values, weights=weights)) for rule, values in per_input.selected.items()}
+    return {**means, "selection": chosen}

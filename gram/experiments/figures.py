@@ -103,3 +103,23 @@ def run_figure(lines: list[dict[str, Any]], title: str, path: Path) -> None:
 def _validation_shares(lines: list[dict[str, Any]]) -> list[str]:
     names = dict.fromkeys(name for line in lines for name in line if name.startswith("validation_"))
     return [name for name in names if name not in ("validation_negative_elbo", "validation_surrogate")]
+
+
+def calibration_figure(found: dict[str, Any], title: str, path: Path) -> None:
+    """Draw what each head said against what was true, and its AUC after every step."""
+    figure, (curve, auc) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+    curve.plot([0, 1], [0, 1], color="grey", linewidth=0.8, label="perfect")
+    for head, figures in found.items():
+        points = figures["curve"]
+        label = f"{head}: {figures['of']}"
+        curve.plot([p["said"] for p in points], [p["true"] for p in points], marker="o", label=label)
+        steps = [(step + 1, value) for step, value in enumerate(figures["auc_by_step"]) if value is not None]
+        if steps:
+            auc.plot(*zip(*steps, strict=True), marker=".", label=head)
+    curve.set(xlabel="probability that the head gives", ylabel="share that is valid")
+    auc.set(xlabel="supervision step", ylabel="AUC")
+    for axes in (curve, auc):
+        axes.legend(fontsize=8)
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -15,7 +15,7 @@ from gram.inference.options import SampleOptions
 from gram.nn.reasoner import Reasoner, State
 from gram.tasks.base import Tokens
 
-MOST_ROWS = 256
+MOST_ROWS = 128
 """More rows do not make multiplies faster."""
 BATCH_BYTES = 2**26
 """What all rows' states and noise may take, roughly; large models get fewer rows."""

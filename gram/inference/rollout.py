@@ -70,6 +70,15 @@ class Trajectories:
         """Return some puzzles, or some trajectories: index is that of the first axes."""
         return self._each(lambda array: array[index])
 
+    def joined(self, more: "Trajectories") -> "Trajectories":
+        """These trajectories, and then more of the same puzzles."""
+        parts = [{field.name: getattr(each, field.name) for field in fields(each)} for each in (self, more)]
+        both: dict[str, Any] = {
+            name: None if array is None else np.concatenate([array, parts[1][name]], axis=1)
+            for name, array in parts[0].items()
+        }
+        return Trajectories(**both)
+
     def widened(self, width: int) -> "Trajectories":
         """Width 1 -> `width` equal trajectories (views, not copies)."""
         return self._each(lambda array: np.broadcast_to(array, (len(array), width, *array.shape[2:])))

@@ -8,25 +8,60 @@ from numpy.typing import NDArray
 from gram.errors import GramError
 from gram.tasks.base import Tokens
 
-Rule = Literal["first", "vote", "value"]
+Rule = Literal["first", "vote", "value", "halt", "verified"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+MEANING: dict[Rule, str] = {
+    "first": "the first sample",
+    "vote": "the most frequent whole output",
+    "value": "the highest value (LPRM)",
+    "halt": "the most confident halt head",
+    "verified": "the task's checker",
+}
 
 
-def select(outputs: Tokens, values: NDArray[np.float32], rule: Rule) -> int:
-    """Index of the chosen trajectory among outputs [width, length] with values [width].
+def check_rule(rule: str, *, has_rules: bool) -> None:
+    """Raise `GramError` unless the rule exists, and can be used for a task with or without rules to check by."""
+    if rule not in RULES:
+        raise GramError(f"There is no rule '{rule}' to choose an answer; there is {', '.join(RULES)}.")
+    if rule == "verified" and not has_rules:
+        raise GramError("This task has no checker, so nothing can be verified: choose by vote, value or halt.")
 
-    `first` is the first sample, `vote` the most frequent whole output (ties go to the higher value, then to the earlier
-    sample), `value` the one that the value head (LPRM) rates best.
+
+def select(
+    outputs: Tokens,
+    values: NDArray[np.float32],
+    confidence: NDArray[np.float32],
+    valid: NDArray[np.bool_],
+    rule: Rule,
+) -> int:
+    """Index of the chosen trajectory among outputs [width, length] with values, confidence and valid [width].
+
+    `first` is the first sample; `vote` the most frequent whole output (ties go to the higher value, then to the earlier
+    sample); `value` and `halt` the one that the value head (LPRM) or the halt head rates best. These never look at
+    `valid`; `verified` takes the vote of the valid ones, or of all if there is none.
     """
+    check_rule(rule, has_rules=True)
     if rule == "first":
         return 0
-    if rule == "value":
-        return int(values.argmax())
-    if rule != "vote":
-        raise GramError(f"There is no rule '{rule}' to choose an answer; there is {', '.join(get_args(Rule))}.")
-    _, member, counts = np.unique(outputs, axis=0, return_inverse=True, return_counts=True)
+    if rule in ("value", "halt"):
+        return int((values if rule == "value" else confidence).argmax())
+    pool = np.flatnonzero(valid) if rule == "verified" and valid.any() else np.arange(len(outputs))
+    _, member, counts = np.unique(outputs[pool], axis=0, return_inverse=True, return_counts=True)
     # np.lexsort sorts by its last key first; the earliest sample wins what is still tied.
-    order = np.lexsort((np.arange(len(outputs)), -values, -counts[member.reshape(-1)]))
-    return int(order[0])
+    order = np.lexsort((pool, -values[pool], -counts[member.reshape(-1)]))
+    return int(pool[order[0]])
+
+
+def selected_are_valid(
+    outputs: Tokens,
+    values: NDArray[np.float32],
+    confidence: NDArray[np.float32],
+    valid: NDArray[np.bool_],
+    rule: Rule,
+) -> NDArray[np.bool_]:
+    """[puzzles] whether what a rule selects is valid; all arguments are [puzzles, width, ...]."""
+    rows = zip(outputs, values, confidence, valid, strict=True)
+    return np.array([right[select(boards, value, sure, right, rule)] for boards, value, sure, right in rows])
 
 
 def distinct(outputs: Tokens) -> tuple[Tokens, NDArray[np.int64]]:

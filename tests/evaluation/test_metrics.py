@@ -185,9 +185,10 @@ def test_perfect_and_deterministic_headlines(
 def test_without_several_solutions_the_headline_says_so() -> None:
     ones = np.ones(3)
     whole = np.ones(3, dtype=np.int64)
-    single = PerInput(whole, ones, ones, ones, np.array([1.0, 0.0, 0.5]), conflicts=whole)
+    single = PerInput(whole, ones, ones, ones, np.array([1.0, 0.0, 0.5]), conflicts=whole, selected={"vote": ones / 4})
     result = summarise(single, np.ones(3, dtype=np.int64), np.array([[2, 4], [3, 3], [1, 5]]))
     assert result["any_valid"] == pytest.approx(0.5)
+    assert result["selection"] == {"vote": 0.25}
     assert result["headline_rows"] == 3  # the inputs that the figures above are the mean of
     assert "none has two solutions" in result["headline"]
     assert result["mean_steps"] == 3

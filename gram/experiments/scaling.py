@@ -1,0 +1,103 @@
+"""Accuracy over depth x width for every rule of choosing, from one pass over the same trajectories."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")  # draws to files: no screen is needed
+
+from matplotlib import pyplot as plt
+
+from gram.errors import GramError
+from gram.evaluation.evaluate import score
+from gram.evaluation.selection import study
+from gram.inference.rollout import Progress, sample
+from gram.inference.select import RULES
+from gram.solver import Solver
+
+
+def scaling_study(
+    solver: Solver,
+    depths: list[int],
+    widths: list[int],
+    *,
+    limit: int | None,
+    split: Any = "test",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Sample once at the largest depth and width, and judge every smaller one from the same trajectories."""
+    task = solver.task
+    if task.scoring != "solutions":
+        raise GramError(f"Task {task.name} has no solutions to count: there is nothing to scale.")
+    asked = task.split(split).distinct(limit)
+    options = replace(solver.options, depth=max(depths), width=max(widths), seed=seed, halt=False, keep_steps=True)
+    found = sample(solver.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
+    figures = score(task, asked, found)
+    return {
+        "task": task.name,
+        "split": split,
+        "split_hash": task.split_hash(),
+        "inputs": len(asked.inputs),
+        "seed": seed,
+        "temperature": options.temperature,
+        "parameters": solver.model.parameter_count,
+        "records": study(task, asked.inputs, found, depths, widths),
+        "by_solutions": figures["by_solutions"],
+    }
+
+
+def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
+    """Above, one panel per rule: accuracy over depth, a line per model and width; below, coverage."""
+    figure, grid = plt.subplots(2, len(RULES), figsize=(4 * len(RULES), 7.5), layout="constrained")
+    styles = ("-", "--", ":", "-.")
+    for axes, rule in zip(grid[0], RULES, strict=True):
+        for number, (name, result) in enumerate(studies.items()):
+            widths = sorted({record["width"] for record in result["records"]})
+            for shade, width in enumerate(widths if rule != "first" else widths[:1]):
+                line = [record for record in result["records"] if record["width"] == width]
+                axes.plot(
+                    [record["depth"] for record in line],
+                    [100 * record[rule] for record in line],
+                    styles[number % len(styles)],
+                    color=plt.get_cmap("viridis")(0.9 * shade / max(1, len(widths) - 1)),
+                    label=f"{name}, width {width}",
+                )
+        axes.set(xscale="log", xlabel="supervision steps", ylabel="valid, %", title=f"chosen by: {rule}")
+    grid[0][0].legend(fontsize=7)
+    grid[0][-1].legend(fontsize=7)
+    _coverage_panels(grid[1], studies, styles)
+    first = next(iter(studies.values()))
+    figure.suptitle(f"{first['task']}, {first['inputs']} inputs of the {first['split']} split, seed {first['seed']}")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _coverage_panels(row: Any, studies: dict[str, dict[str, Any]], styles: tuple[str, ...]) -> None:
+    panels: dict[str, Callable[[dict[str, Any]], tuple[list[Any], list[Any]]]] = {
+        "coverage over width, at full depth": _coverage_over_width,
+        "coverage by number of solutions": lambda result: _by_solutions(result, "coverage"),
+        "accuracy by number of solutions": lambda result: _by_solutions(result, "accuracy_all_samples"),
+    }
+    for axes, (title, line) in zip(row, panels.items(), strict=False):
+        for number, (name, result) in enumerate(studies.items()):
+            x, y = line(result)
+            axes.plot(x, y, styles[number % len(styles)], marker=".", label=name)
+        label = "width" if "width" in title else "solutions of the input"
+        axes.set(title=title, ylabel="%", xlabel=label)
+        axes.legend(fontsize=8)
+    for axes in row[len(panels) :]:
+        axes.axis("off")
+
+
+def _coverage_over_width(result: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    deepest = max(record["depth"] for record in result["records"])
+    line = [record for record in result["records"] if record["depth"] == deepest]
+    return [record["width"] for record in line], [100 * record["coverage"] for record in line]
+
+
+def _by_solutions(result: dict[str, Any], key: str) -> tuple[list[Any], list[Any]]:
+    return [line["solutions"] for line in result["by_solutions"]], [100 * line[key] for line in result["by_solutions"]]

@@ -1,0 +1,135 @@
+"""Think until it is enough: trajectories in waves until a verified solution, all of them, or the end of a budget."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from gram.errors import GramError
+from gram.inference.batch import Batch, Steps
+from gram.inference.estimate import Estimate, estimate
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import Trajectories
+from gram.inference.select import distinct
+from gram.nn.reasoner import Reasoner
+from gram.tasks.base import Task, Tokens
+
+FIRST_WAVE = 32
+LARGEST_WAVE = 256
+FEWEST = 128
+"""Verified samples before "all" believes that nothing is missing: a share of 3% is then seen 49 times in 50."""
+MOST = 4096
+"""Trajectories after which "all" and "first" give up."""
+
+
+@dataclass(frozen=True)
+class Until:
+    """When to stop."""
+
+    kind: Literal["first", "all", "seconds", "samples"]
+    amount: float = 0.0
+
+    @classmethod
+    def parse(cls, until: "str | float | Until") -> "Until":
+        """Read `first`, `all`, `10s` or a float (seconds), `500` or an int (samples)."""
+        if isinstance(until, Until):
+            return until
+        if until in ("first", "all"):
+            return cls(until)  # type: ignore[arg-type]
+        seconds = isinstance(until, float)
+        if isinstance(until, str):
+            match = re.fullmatch(r"([0-9]*\.?[0-9]+)(s?)", until.strip())
+            if match is None or ("." in match[1] and not match[2]):
+                raise GramError(f"until is first, all, seconds such as 10s, or a number of samples, not '{until}'.")
+            until, seconds = float(match[1]), bool(match[2])
+        if not 0 < until < float("inf"):
+            raise GramError(f"A budget of {until:g} {'seconds' if seconds else 'samples'} is too small for one step.")
+        return cls("seconds" if seconds else "samples", float(until))
+
+
+class Anytime:
+    """One puzzle under way: iterate over it for every supervision step, and read the rest at any moment.
+
+    Trajectory i is the same as trajectory i of `sample`, so thinking longer never changes what was found before.
+    """
+
+    def __init__(
+        self,
+        model: Reasoner,
+        task: Task,
+        given: Tokens,
+        options: SampleOptions,
+        until: Until,
+        *,
+        puzzle_id: int = 0,
+        coverage: float = 0.95,
+    ) -> None:
+        if not task.has_rules and until.kind in ("first", "all"):
+            raise GramError(f"Task {task.name} has no checker: give seconds or samples instead of '{until.kind}'.")
+        if not 0 < coverage <= 1:
+            raise GramError(f"coverage must be above 0 and at most 1, not {coverage}.")
+        self.task, self.given, self.options, self.until, self.coverage = task, given, options, until, coverage
+        self.batch = Batch(model, given[None], options, np.array([puzzle_id]))
+        self.found = Trajectories.empty(1, replace(options, width=1), model.length).select(np.s_[:, :0])
+        """[1, trajectories so far, ...] each with its latest output"""
+        self.seconds = 0.0
+        self.reason = ""
+        """why it stopped"""
+
+    def __iter__(self) -> Iterator[Steps]:
+        started = time.monotonic()
+        for wave in self._waves():
+            for made in self.batch.run(wave):
+                self.found.record(made)
+                self.seconds = time.monotonic() - started
+                self.reason = self._reason_now(made)
+                yield made
+                if self.reason:
+                    return
+            self.reason = self._reason_between_waves()
+            if self.reason:
+                return
+        self.reason = self.reason or f"{self.found.steps.shape[1]} trajectories were the limit"
+
+    @property
+    def estimate(self) -> Estimate:
+        """Of the number of solutions, by the verified outputs so far."""
+        outputs = self.task.canonical(self.found.outputs[0])
+        return estimate(distinct(outputs[self._valid(outputs)])[1])
+
+    def _waves(self) -> Iterator[list[tuple[int, int]]]:
+        limit = int(self.until.amount) if self.until.kind == "samples" else MOST
+        size, start = FIRST_WAVE, 0
+        while start < limit:
+            stop = min(start + size, limit)
+            self._make_room(stop - start)
+            yield [(0, number) for number in range(start, stop)]
+            start, size = stop, min(2 * size, LARGEST_WAVE)
+
+    def _make_room(self, count: int) -> None:
+        more = Trajectories.empty(1, replace(self.options, width=count), self.task.length)
+        self.found = self.found.joined(more)
+
+    def _reason_now(self, made: Steps) -> str:
+        if self.until.kind == "first" and self._valid(self.task.canonical(made.outputs)).any():
+            return "a solution was verified"
+        if self.until.kind == "seconds" and self.seconds >= self.until.amount:
+            if not self.found.steps.max() > 1 and not made.ended.any():
+                raise GramError(
+                    f"A budget of {self.until.amount:g} seconds is too small: the first step took {self.seconds:.2g}."
+                )
+            return f"{self.until.amount:g} seconds were over"
+        return ""
+
+    def _reason_between_waves(self) -> str:
+        if self.until.kind != "all":
+            return ""
+        now = self.estimate
+        enough = now.samples >= FEWEST and now.coverage >= self.coverage
+        return f"{now.seen} of at most {now.high} solutions were found" if enough else ""
+
+    def _valid(self, outputs: Tokens) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+        return self.task.verify(np.repeat(self.given[None], len(outputs), axis=0), outputs).valid

@@ -1,0 +1,85 @@
+"""The batch: full while anything waits, left at once by who has ended, bounded whatever the width."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gram.inference.batch import MOST_ROWS, Batch, automatic_chunk
+from gram.inference.options import SampleOptions
+from gram.inference.rollout import sample
+from gram.nn.reasoner import Reasoner
+from gram.tasks.base import Tokens
+
+ModelBuilder = Callable[..., Reasoner]
+OPTIONS = SampleOptions(width=12, depth=6, halt=True)
+
+
+@pytest.fixture(scope="module")
+def puzzles() -> Tokens:
+    return np.random.default_rng(1).integers(0, 5, (4, 6))
+
+
+@pytest.fixture(scope="module")
+def undecided(tiny_model: ModelBuilder, puzzles: Tokens) -> Reasoner:
+    """A model of which some trajectories halt early and some late."""
+    model = tiny_model(dim=16, log_sigma_init=0.0).eval()
+    sure = sample(model, puzzles, replace(OPTIONS, halt=False, keep_steps=True)).step_confidence
+    middle = float(np.median(sure))
+    with torch.no_grad():
+        model.decoder.halt.bias[0] -= np.log(middle / (1 - middle))
+    return model
+
+
+def jobs(puzzles: Tokens, width: int = OPTIONS.width) -> list[tuple[int, int]]:
+    return [(puzzle, number) for puzzle in range(len(puzzles)) for number in range(width)]
+
+
+def test_it_is_full_while_anything_waits_and_no_step_is_wasted(undecided: Reasoner, puzzles: Tokens) -> None:
+    rows, ended = [], 0
+    for made in Batch(undecided, puzzles, OPTIONS).run(jobs(puzzles), chunk=10):
+        rows.append(len(made.step))
+        waiting = len(jobs(puzzles)) - ended - rows[-1]
+        assert rows[-1] == 10 or waiting == 0
+        ended += int(made.ended.sum())
+    steps = sample(undecided, puzzles, OPTIONS).steps
+    assert len(np.unique(steps)) > 1  # some halt earlier than others, or this would show nothing
+    assert sum(rows) == steps.sum() < OPTIONS.depth * len(jobs(puzzles))
+
+
+def test_every_trajectory_ends_once_and_says_why(undecided: Reasoner, puzzles: Tokens) -> None:
+    ends = []
+    for made in Batch(undecided, puzzles, OPTIONS).run(jobs(puzzles), chunk=7):
+        assert np.array_equal(made.ended, made.halted | (made.step == OPTIONS.depth))
+        assert np.array_equal(made.halted, made.confidence > 0.5)
+        ends += list(zip(made.puzzle[made.ended].tolist(), made.trajectory[made.ended].tolist(), strict=True))
+    assert sorted(ends) == jobs(puzzles)
+
+
+def test_halting_at_a_higher_probability_takes_longer(undecided: Reasoner, puzzles: Tokens) -> None:
+    steps = [sample(undecided, puzzles, replace(OPTIONS, halt_at=at)).steps.mean() for at in (0.3, 0.5, 0.7)]
+    assert steps == sorted(steps)
+    assert steps[0] < steps[-1]
+
+
+def test_a_halted_trajectory_is_the_full_one_cut_short(undecided: Reasoner, puzzles: Tokens) -> None:
+    full = sample(undecided, puzzles, replace(OPTIONS, halt=False, keep_steps=True))
+    cut = sample(undecided, puzzles, OPTIONS)
+    for place in np.ndindex(*cut.steps.shape):
+        assert np.array_equal(cut.outputs[place], full.step_outputs[place][cut.steps[place] - 1])
+
+
+def test_the_chunk_is_smaller_for_larger_models(tiny_model: ModelBuilder) -> None:
+    small, large = (automatic_chunk(tiny_model(length=length)) for length in (6, 4000))
+    assert small == MOST_ROWS
+    assert 1 <= large < small
+
+
+def test_noise_makes_a_deterministic_model_search(tiny_model: ModelBuilder, puzzles: Tokens) -> None:
+    still = tiny_model(guidance="none")
+    found = sample(still, puzzles, SampleOptions(width=6, depth=3, perturb=1.0))
+    assert any(len(np.unique(outputs, axis=0)) > 1 for outputs in found.outputs)
+    again = sample(still, puzzles, SampleOptions(width=3, depth=3, perturb=1.0), chunk=5)
+    assert np.array_equal(found.outputs[:, :3], again.outputs)
