@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
-COMPILED_FROM = 2**17
-"""Numbers of a tensor from which on element-wise work on a CPU goes through `gram.nn.kernels`."""
+COMPILED_NORM, COMPILED_GATE = 2**17, 2**19
+"""Numbers of a tensor from which on norms and gates on a CPU go through `gram.nn.kernels`."""
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -22,7 +22,7 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
         y: Tensor
-        if _compiled_pays(x):
+        if _compiled_pays(x, COMPILED_NORM):
             y, scale = _kernels().norm(x, axis, NORM_EPSILON)
         else:
             scale = (torch.linalg.vecdot(x, x, dim=axis) / x.shape[axis] + NORM_EPSILON).rsqrt().unsqueeze(axis)
@@ -35,7 +35,7 @@ class _RmsNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         y, scale = ctx.saved_tensors
-        if _compiled_pays(y):
+        if _compiled_pays(y, COMPILED_NORM):
             return _kernels().norm_gradient(y, scale, grads[0], ctx.axis), None
         along = torch.linalg.vecdot(grads[0], y, dim=ctx.axis).unsqueeze(ctx.axis) / -y.shape[ctx.axis]
         return torch.addcmul(grads[0], y, along).mul_(scale), None
@@ -48,7 +48,7 @@ class _Gate(torch.autograd.Function):
     def forward(ctx: Any, gate_up: Tensor, axis: int) -> Tensor:
         ctx.save_for_backward(gate_up)
         ctx.axis = axis
-        if _compiled_pays(gate_up):
+        if _compiled_pays(gate_up, COMPILED_GATE):
             return _kernels().gate(gate_up, axis)  # type: ignore[no-any-return]
         gate, up = gate_up.chunk(2, dim=axis)
         return F.silu(gate).mul_(up)
@@ -57,7 +57,7 @@ class _Gate(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (gate_up,) = ctx.saved_tensors
-        if _compiled_pays(gate_up):
+        if _compiled_pays(gate_up, COMPILED_GATE):
             return _kernels().gate_gradient(gate_up, grads[0], ctx.axis), None
         gate, up = gate_up.chunk(2, dim=ctx.axis)
         result = torch.empty_like(gate_up)
@@ -71,9 +71,9 @@ class _Gate(torch.autograd.Function):
         return result, None
 
 
-def _compiled_pays(x: Tensor) -> bool:
+def _compiled_pays(x: Tensor, least: int) -> bool:
     """Whether x is large enough to wait for numba once; a single small puzzle is answered before it is imported."""
-    return x.is_cpu and x.dtype == torch.float32 and x.ndim == 3 and x.numel() >= COMPILED_FROM and x.is_contiguous()
+    return x.is_cpu and x.dtype == torch.float32 and x.ndim == 3 and x.numel() >= least and x.is_contiguous()
 
 
 def _kernels() -> ModuleType:
