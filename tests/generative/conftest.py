@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 
-
 class TableDenoiser(nn.Module):
     """Logits looked up by the whole noisy row: any dependence between positions, and no training."""
 
@@ -48,9 +47,7 @@ def all_rows() -> Callable[[int, int], Tensor]:
 def learns() -> Callable[..., tuple[float, float]]:
     """learns(model, inputs, targets, steps=..., lr=...): the nats at first and at last, means over ten updates."""
 
-    def run(
-        model: Any, inputs: Tensor, targets: Tensor, *, steps: int = 100, lr: float = 5e-3
-    ) -> tuple[float, float]:
+    def run(model: Any, inputs: Tensor, targets: Tensor, *, steps: int = 100, lr: float = 5e-3) -> tuple[float, float]:
         generator = torch.Generator().manual_seed(0)
         optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
         nats = []

@@ -114,15 +114,11 @@ def test_image_denoiser_works_on_patches() -> None:
         (lambda: Autoregressive(AutoregressiveConfig(**PAPER_AR), vocab_size=3, length=64), 10.6),
         (lambda: Mdlm(MdlmConfig(**PAPER_AR, time_dim=128), vocab_size=3, length=64), 12.6),
         (
-            lambda: D3pm(
-                D3pmConfig(dim=512, layers=3, heads=8, hidden=1536, time_dim=512), vocab_size=11, length=81
-            ),
+            lambda: D3pm(D3pmConfig(dim=512, layers=3, heads=8, hidden=1536, time_dim=512), vocab_size=11, length=81),
             15.9,
         ),
         (
-            lambda: D3pm(
-                D3pmConfig(dim=768, layers=5, heads=12, hidden=2048, time_dim=768), vocab_size=11, length=81
-            ),
+            lambda: D3pm(D3pmConfig(dim=768, layers=5, heads=12, hidden=2048, time_dim=768), vocab_size=11, length=81),
             55.1,
         ),
     ],
