@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributions import Categorical, kl_divergence
 from torch.testing import assert_close
 
 from gram.errors import GramError
@@ -179,6 +180,24 @@ def test_bound_is_the_enumerated_one(table_denoiser: Denoisers, kind: Kind, step
         steps=steps,
     )
     assert float(estimate.mean()) == pytest.approx(expected, rel=0.03)
+
+
+def test_the_bound_pays_for_noise_that_is_not_complete(table_denoiser: Denoisers) -> None:
+    model = toy(table_denoiser, "uniform")
+    targets = torch.tensor([[1, 0], [IGNORE, 1]])
+
+    def bound() -> Tensor:
+        generator = torch.Generator().manual_seed(0)
+        return model.log_likelihood_bound(INPUT.expand(2, -1), targets, generator=generator, samples=6)
+
+    before = bound() + torch.tensor([2, 1]) * model.transitions.prior_divergence
+    model.transitions.prior_divergence = 5.0
+    assert_close(bound(), before - torch.tensor([10.0, 5.0]))
+    assert Transitions("absorbing", vocab_size=3, steps=7).prior_divergence == 0
+    half = Transitions("uniform", vocab_size=4, steps=1)
+    half.alphas = torch.tensor([1.0, 0.5], dtype=torch.float64)
+    last, uniform = Categorical(torch.tensor([0.625, 0.125, 0.125, 0.125])), Categorical(torch.ones(4))
+    assert half.prior_divergence == pytest.approx(float(kl_divergence(last, uniform)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
