@@ -70,7 +70,7 @@ def latent(
     from gram.experiments.latent import latent_figure, latent_paths
     from gram.inference.rollout import is_deterministic
 
-    count = 1 if is_deterministic(solver.model, options) else width
+    count = 1 if is_deterministic(solver.reasoner, options) else width
     paths = latent_paths(solver, given, width=count, depth=options.depth, seed=seed)
     title = (
         f"{Path(model).name}: {count} trajectories of {options.depth} steps, {int(paths.valid.sum())} end in a solution"

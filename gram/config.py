@@ -216,11 +216,22 @@ class EvalConfig(Section):
     """The probability of being right from which on it says so."""
 
 
+class GenerativeConfig(Section):
+    """One of the generative models that GRAM is compared with."""
+
+    name: Literal["autoregressive", "mdlm", "d3pm", "vae"]
+    """Which one."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Its settings (`gram/generative`); the model itself refuses unknown ones."""
+
+
 class Recipe(Section):
     """Everything that defines a run."""
 
     task: TaskConfig = TaskConfig()
     model: ModelConfig = ModelConfig()
+    generative: GenerativeConfig | None = None
+    """A generative model instead of a recursive one; `model` and `objective` then say nothing."""
     objective: ObjectiveConfig = ObjectiveConfig()
     train: TrainConfig = TrainConfig()
     eval: EvalConfig = EvalConfig()

@@ -21,6 +21,7 @@ from gram.tasks.base import Task, Tokens
 from gram.training.checkpoint import CONFIG_FILE, load_model, load_puzzle_table
 
 if TYPE_CHECKING:
+    from gram.models import Model
     from gram.nn.reasoner import Reasoner
 
 
@@ -64,11 +65,20 @@ class Result:
 class Solver:
     """A trained model together with its task."""
 
-    def __init__(self, model: "Reasoner", task: Task, recipe: Recipe) -> None:
+    def __init__(self, model: "Model", task: Task, recipe: Recipe) -> None:
         self.model = model
         self.task = task
         self.recipe = recipe
         self.options = SampleOptions(**recipe.eval.model_dump())
+
+    @property
+    def reasoner(self) -> "Reasoner":
+        """The model, if it thinks in steps; `GramError` for a generative one, which draws whole outputs."""
+        from gram.nn.reasoner import Reasoner
+
+        if not isinstance(self.model, Reasoner):
+            raise GramError("This model draws whole outputs: it has no supervision steps, states or heads to look at.")
+        return self.model
 
     @classmethod
     def from_pretrained(cls, name: str | Path, *, device: str = "auto") -> "Solver":
@@ -136,7 +146,7 @@ class Solver:
         given = self._given(puzzle, puzzle_id)
         chosen = self.with_options(**options)
         goal = Until.parse(until)
-        return Anytime(self.model, self.task, given, chosen, goal, puzzle_id=puzzle_id, coverage=coverage)
+        return Anytime(self.reasoner, self.task, given, chosen, goal, puzzle_id=puzzle_id, coverage=coverage)
 
     def result(self, search: Anytime, rule: Rule | None = None) -> Result:
         """The answers that a search has come to, at any moment after its first step."""
@@ -147,8 +157,8 @@ class Solver:
     def _given(self, puzzle: Any, puzzle_id: int) -> Tokens:
         tokens = isinstance(puzzle, (Sequence, np.ndarray)) and not isinstance(puzzle, str)
         given = self._checked(puzzle) if tokens else self.task.parse(puzzle)
-        if puzzle_id and not 0 <= puzzle_id < self.model.config.puzzles:
-            raise GramError(f"There is no puzzle id {puzzle_id}: this model has {self.model.config.puzzles}.")
+        if puzzle_id and not 0 <= puzzle_id < self.reasoner.config.puzzles:
+            raise GramError(f"There is no puzzle id {puzzle_id}: this model has {self.reasoner.config.puzzles}.")
         return given
 
     def _judged(self, given: Tokens, options: SampleOptions, trajectories: Trajectories, rule: Rule) -> Result:

@@ -12,6 +12,7 @@ from gram.evaluation.metrics import measure, summarise
 from gram.inference.options import SampleOptions
 from gram.inference.particles import Resampling, search
 from gram.inference.rollout import Progress, Trajectories, sample
+from gram.models import Model
 from gram.nn.reasoner import Reasoner
 from gram.tasks.base import Distinct, Examples, SplitName, Task
 
@@ -29,7 +30,7 @@ HEADLINES = {
 
 
 def evaluate(
-    model: Reasoner,
+    model: Model,
     task: Task,
     split: SplitName,
     options: SampleOptions,
@@ -53,6 +54,8 @@ def evaluate(
         raise GramError(f"The {split} split of {task.name} is empty: there is nothing to evaluate.")
     asked = examples.distinct(limit)
     if resampling is not None:
+        if not isinstance(model, Reasoner):
+            raise GramError("Only trajectories of a recursive model can be resampled.")
         trajectories = search(model, asked.inputs, options, resampling, puzzle_ids=asked.puzzle_ids, progress=progress)
     elif fabric is None:
         trajectories = sample(model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)

@@ -50,7 +50,7 @@ def latent_paths(solver: Solver, given: Tokens, *, width: int, depth: int, seed:
     if solutions is None or not len(solutions):
         raise GramError(f"The solutions of this {solver.task.name} puzzle cannot be listed: there is no loss to draw.")
     options = replace(solver.options, width=width, depth=depth, seed=seed, halt=False)
-    batch = Batch(solver.model, given[None], options)
+    batch = Batch(solver.reasoner, given[None], options)
     batch.add([(0, number) for number in range(width)])
     states, losses = [batch.state.h.flatten(1).cpu().numpy()], [_loss(solver, batch.state.h, solutions)]
     for _ in range(depth):
@@ -71,7 +71,7 @@ def latent_paths(solver: Solver, given: Tokens, *, width: int, depth: int, seed:
 @torch.inference_mode()
 def _loss(solver: Solver, h: torch.Tensor, solutions: Tokens) -> Floats:
     """[rows] of states [rows, tokens, dim]: the smallest loss over all solutions [solutions, length]."""
-    logits = solver.model.decoder.logits(h)
+    logits = solver.reasoner.decoder.logits(h)
     kind = solver.recipe.objective.cross_entropy
     targets = torch.from_numpy(solutions).to(h.device)
     each = [reconstruction_loss(logits, target.expand(len(h), -1), kind) for target in targets]

@@ -35,7 +35,7 @@ def scaling_study(
         raise GramError(f"Task {task.name} has no solutions to count: there is nothing to scale.")
     asked = task.split(split).distinct(limit)
     options = replace(solver.options, depth=max(depths), width=max(widths), seed=seed, halt=False, keep_steps=True)
-    found = sample(solver.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
+    found = sample(solver.reasoner, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
     figures = score(task, asked, found)
     return {
         "task": task.name,

@@ -5,12 +5,19 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from gram.errors import GramError
+from gram.generative.model import Generative
 from gram.inference.batch import Batch, Steps
 from gram.inference.options import SampleOptions
+from gram.models import Model
 from gram.nn.reasoner import Reasoner
 from gram.tasks.base import Tokens
+
+DRAWN_AT_ONCE = 256
+"""Outputs that a generative model draws together."""
 
 Progress = Callable[[int], None]
 """Called with the number of trajectories that have just ended."""
@@ -90,7 +97,7 @@ class Trajectories:
 
 
 def sample(
-    model: Reasoner,
+    model: Model,
     inputs: Tokens,
     options: SampleOptions,
     *,
@@ -107,6 +114,8 @@ def sample(
     puzzles change it.
     """
     puzzles, width = len(inputs), options.width
+    if isinstance(model, Generative):
+        return _drawn(model, inputs, options, progress)
     if width > 1 and is_deterministic(model, options):
         every = None if progress is None else lambda count: progress(count * width)
         alone = replace(options, width=1)
@@ -118,6 +127,25 @@ def sample(
         found.record(made)
         if progress is not None:
             progress(int(made.ended.sum()))
+    return found
+
+
+def _drawn(model: Generative, inputs: Tokens, options: SampleOptions, progress: Progress | None) -> Trajectories:
+    """Whole outputs of a generative model, which has no steps to keep and no heads to ask.
+
+    Its noise belongs to (seed, chunk of rows): the same call gives the same outputs, another width gives others.
+    """
+    if options.keep_steps:
+        raise GramError("A generative model draws whole outputs: it has no supervision steps to look at.")
+    found = Trajectories.empty(len(inputs), options, model.length)
+    rows = np.stack([np.repeat(np.arange(len(inputs)), options.width), np.tile(np.arange(options.width), len(inputs))])
+    for number, start in enumerate(range(0, rows.shape[1], DRAWN_AT_ONCE)):
+        puzzle, trajectory = rows[:, start : start + DRAWN_AT_ONCE]
+        generator = torch.Generator(device=model.device).manual_seed(options.seed * 2**20 + number)
+        given = torch.from_numpy(inputs[puzzle]).to(model.device)
+        found.outputs[puzzle, trajectory] = model.law.sample(given, generator=generator).cpu().numpy()
+        if progress is not None:
+            progress(len(puzzle))
     return found
 
 

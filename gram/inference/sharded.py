@@ -11,12 +11,12 @@ from torch import Tensor
 
 from gram.inference.options import SampleOptions
 from gram.inference.rollout import Trajectories, sample
-from gram.nn.reasoner import Reasoner
+from gram.models import Model
 from gram.tasks.base import Tokens
 
 
 def sample_together(
-    fabric: Fabric, model: Reasoner, inputs: Tokens, options: SampleOptions, *, puzzle_ids: Tokens | None = None
+    fabric: Fabric, model: Model, inputs: Tokens, options: SampleOptions, *, puzzle_ids: Tokens | None = None
 ) -> Trajectories:
     """What `sample` returns, at a fraction of the time; every process must call it with the same arguments."""
     if fabric.world_size == 1:

@@ -155,10 +155,11 @@ class Rope(nn.Module):
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Rotate x [batch, heads, length, head_dim] by its positions."""
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Rotate x [batch, heads, tokens, head_dim] by its positions, the first of which is `start`."""
+        here = slice(start, start + x.shape[2])
         first, second = x.chunk(2, dim=-1)
-        return x * self.cos + torch.cat((-second, first), dim=-1) * self.sin
+        return x * self.cos[here] + torch.cat((-second, first), dim=-1) * self.sin[here]
 
 
 class Attention(nn.Module):

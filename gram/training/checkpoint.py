@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
-from gram.nn.reasoner import Reasoner
+from gram.models import Model, build_model
 
 FORMAT = 1
 CONFIG_FILE, WEIGHTS_FILE, PUZZLES_FILE = "config.json", "model.safetensors", "puzzles.json"
@@ -21,7 +21,7 @@ CONFIG_FILE, WEIGHTS_FILE, PUZZLES_FILE = "config.json", "model.safetensors", "p
 
 def save_model(
     folder: Path,
-    model: Reasoner,
+    model: Model,
     recipe: Recipe,
     *,
     extra: dict[str, Any] | None = None,
@@ -43,7 +43,7 @@ def save_model(
     write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
 
 
-def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
+def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
     """Read a folder: the model in evaluation mode, its recipe, and the whole of config.json."""
     config_path, weights_path = folder / CONFIG_FILE, folder / WEIGHTS_FILE
     for path in (config_path, weights_path):
@@ -57,7 +57,7 @@ def load_model(folder: Path) -> tuple[Reasoner, Recipe, dict[str, Any]]:
             raise GramError(f"{config_path}: '{key}' must be a positive whole number, not {config[key]!r}.")
     check_format(folder, config["format"])
     recipe = parse_recipe(config["recipe"], source=str(config_path))
-    model = Reasoner(recipe.model, vocab_size=config["vocab_size"], length=config["length"])
+    model = build_model(recipe, vocab_size=config["vocab_size"], length=config["length"])
     load_weights(model, weights_path)
     return model.eval(), recipe, config
 

@@ -18,9 +18,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gram.config import Recipe
 from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate
+from gram.generative.model import Generative, check_options
 from gram.inference.options import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
-from gram.nn.reasoner import Reasoner
+from gram.models import Model
 from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName, Task
 from gram.training.checkpoint import save_model
@@ -85,6 +86,8 @@ class Run:
         device = choose_device(config.device)
         if out.exists() and not out.is_dir():
             raise GramError(f"{out} is a file: choose another folder with --out.")
+        if recipe.generative is not None:
+            check_options(recipe.generative)
         if config.wandb:
             wandb_package()  # refuses before any work if it is missing
         self.out = out
@@ -220,6 +223,8 @@ def _first_line(error: Exception) -> str:
 
 def in_short(means: dict[str, float]) -> str:
     """The figures beside the progress bar."""
+    if "posterior_accuracy" not in means:
+        return f"loss {means['loss']:.3f}  nats {means['nats']:.2f}"
     kl = sum(value for name, value in means.items() if name.startswith("kl_"))
     return (
         f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}  "
@@ -228,7 +233,7 @@ def in_short(means: dict[str, float]) -> str:
 
 
 def validation_figures(
-    model: Reasoner, task: Task, examples: Examples, recipe: Recipe, fabric: Fabric
+    model: Model, task: Task, examples: Examples, recipe: Recipe, fabric: Fabric
 ) -> dict[str, float]:
     """Prior-rollout figures on a fixed part of the validation split, and the full ELBO beside the surrogate."""
     config = recipe.train
@@ -237,16 +242,19 @@ def validation_figures(
     options = SampleOptions(width=width, depth=recipe.model.supervision_steps)
     result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples, fabric=fabric)
     figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
+    device = fabric.device
+    inputs, targets = (
+        torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
+        for part in (examples.inputs, examples.targets)
+    )
+    generator = torch.Generator(device=device).manual_seed(config.seed)
+    if isinstance(model, Generative):
+        nats = model.law.log_likelihood_bound(inputs, targets, generator=generator)
+        return figures | {"validation_nats": -float(nats.mean())}
     if model.guidance is not None:
-        device = model.h_init.device
-        inputs, targets = (
-            torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
-            for part in (examples.inputs, examples.targets)
-        )
         ids = None
         if model.config.puzzle_tokens and examples.puzzle_ids is not None:
             ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
-        generator = torch.Generator(device=device).manual_seed(config.seed)
         elbo, surrogate = trajectory_elbo(
             model, inputs, targets, puzzle_ids=ids, kind=recipe.objective.cross_entropy, generator=generator
         )

@@ -21,24 +21,10 @@ from gram.training.losses import (
 )
 from gram.training.slots import Slots
 from gram.training.team import Team
+from gram.training.update import Update
 
 Checker = Callable[[Tensor, Tensor], Tensor]
 """Judges outputs [rows, length] for inputs [rows, length]: [rows] bool, "a valid solution"."""
-
-
-@dataclass
-class Update:
-    """The result of one supervision step for every slot."""
-
-    loss: Tensor
-    """of the last piece of the slots; the gradients of the pieces before it have been computed"""
-    state: State
-    finished: Tensor
-    """[slots] this slot's example is done"""
-    rollouts: Tensor
-    """[rows, length] what the slots that roll out by themselves now answer: the first ones, or all without guidance"""
-    metrics: dict[str, Tensor]
-    """Scalars for the log; NaN where nothing was measured in this step"""
 
 
 @dataclass

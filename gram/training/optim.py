@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from gram.config import TrainConfig
@@ -139,12 +139,17 @@ def _update_rows(weight: Tensor, grad: Tensor, *, lr: float, weight_decay: float
     weight.index_copy_(0, rows, updated)
 
 
-def build_optimizers(model: Reasoner, config: TrainConfig) -> list[Optimizer]:
+def puzzle_embeddings(model: nn.Module) -> nn.Parameter | None:
+    """The table of puzzle embeddings, for models that have one."""
+    return model.encoder.puzzles if isinstance(model, Reasoner) else None
+
+
+def build_optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
     """Build the optimiser that a recipe names, and for puzzle embeddings, if there are any, their own.
 
     Call it once the model is on its device: AdamW takes its fused CUDA kernel only if every parameter is there.
     """
-    table = model.encoder.puzzles
+    table = puzzle_embeddings(model)
     dense = [parameter for parameter in model.parameters() if parameter is not table]
     settings: dict[str, Any] = {"lr": config.lr, "betas": config.betas, "weight_decay": config.weight_decay}
     if config.optimizer == "adam_atan2":

@@ -5,14 +5,24 @@ the initial state; the others go on from where they were.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gram.nn.reasoner import Reasoner, State
+from gram.nn.reasoner import State
 from gram.tasks.base import Examples, Task, Tokens
 from gram.training.team import Team
+
+
+class Carrier(Protocol):
+    """What slots need of a model."""
+
+    length: int
+
+    def initial_state(self, batch: int) -> State:
+        """z_0 for `batch` rows."""
 
 
 @dataclass
@@ -43,11 +53,22 @@ class SlotFeeder:
     In a run of several processes each follows the deal of all slots, and fills its own.
     """
 
-    def __init__(self, task: Task, examples: Examples, *, steps: int, explore: float, seed: int, team: Team) -> None:
+    def __init__(
+        self,
+        task: Task,
+        examples: Examples,
+        *,
+        steps: int,
+        explore: float,
+        seed: int,
+        team: Team,
+        puzzle_ids: bool = False,
+    ) -> None:
         self.task = task
         self.examples = examples
         self.team = team
         self.max_steps = steps
+        self.puzzle_ids = puzzle_ids
         self.explore = explore
         self.generator = np.random.default_rng(seed)
         self.order = np.zeros(0, dtype=np.int64)
@@ -65,7 +86,7 @@ class SlotFeeder:
             self.dealt = len(taken[-1])
         return np.concatenate(taken)
 
-    def start(self, model: Reasoner, device: torch.device) -> Slots:
+    def start(self, model: Carrier, device: torch.device) -> Slots:
         """Fill every slot; ages are random so that every optimiser step sees all supervision steps."""
         count = len(self.team.own)
         state = model.initial_state(count)
@@ -73,14 +94,14 @@ class SlotFeeder:
         zeros = torch.zeros(count, dtype=torch.long, device=device)
         # z_0 until a first state is drawn: a slot that starts at an age may not draw one before its trajectory ends.
         memory = state.h.clone()
-        ids = zeros.clone() if model.config.puzzle_tokens else None
+        ids = zeros.clone() if self.puzzle_ids else None
         slots = Slots(zeros, empty, empty.clone(), state, zeros.clone(), zeros.clone(), memory, ids)
         self.refill(slots, torch.ones(count, dtype=torch.bool, device=device), model)
         ages = self.generator.integers(0, self.max_steps, self.team.slots)
         slots.steps = torch.from_numpy(ages[self.team.own]).to(device)
         return slots
 
-    def refill(self, slots: Slots, finished: Tensor, model: Reasoner) -> None:
+    def refill(self, slots: Slots, finished: Tensor, model: Carrier) -> None:
         """Put a fresh example and z_0 into every slot where `finished` [own slots] is true."""
         everyone = self.team.gather(finished).cpu().numpy()
         count = int(everyone.sum())

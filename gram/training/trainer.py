@@ -12,13 +12,16 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
+from gram.generative.model import Generative, GenerativeObjective
+from gram.models import Model, build_model
 from gram.nn.layers import Network
 from gram.nn.reasoner import Reasoner, State
 from gram.tasks.base import Examples, Task
-from gram.training.objective import Checker, Objective, Update
-from gram.training.optim import build_optimizers, lr_factor
+from gram.training.objective import Checker, Objective
+from gram.training.optim import build_optimizers, lr_factor, puzzle_embeddings
 from gram.training.slots import SlotFeeder, Slots
 from gram.training.team import Team
+from gram.training.update import Update
 
 Tensors = dict[str, Tensor]
 CPU_PIECE = 32
@@ -33,15 +36,13 @@ class Trainer:
         self.recipe, self.fabric = recipe, fabric
         self.step_number = 0
         fabric.seed_everything(config.seed, verbose=False)
-        self.model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
-        self.objective = Objective(
-            self.model, recipe.objective, checker=checker_of(task), halt_in_training=config.halt_in_training
-        )
+        self.model = build_model(recipe, vocab_size=task.vocab_size, length=task.length)
+        self.objective = build_objective(self.model, recipe, task)
         self.team = Team(config.slots, self.objective.prior_rows(config.slots), fabric)
         self.objective.team = self.team
         self.objective.piece_rows = config.piece or (CPU_PIECE if fabric.device.type == "cpu" else 0)
         self.objective.backward = lambda loss: fabric.backward(loss)
-        if self.model.encoder.puzzles is not None:
+        if puzzle_embeddings(self.model) is not None:
             # Their gradient is sparse: `_share_puzzle_gradient` exchanges the few rows that have one.
             ignored = ["model.encoder.puzzles"]
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.objective, ignored)  # type: ignore[no-untyped-call]
@@ -56,6 +57,7 @@ class Trainer:
             explore=config.explore,
             seed=config.seed,
             team=self.team,
+            puzzle_ids=puzzle_embeddings(self.model) is not None,
         )
         self.slots = self.feeder.start(self.model, fabric.device)
         self.generator = torch.Generator(device=fabric.device).manual_seed(config.seed)
@@ -100,7 +102,7 @@ class Trainer:
 
     def _share_puzzle_gradient(self) -> None:
         """Give every process the gradients that the others have for puzzle embeddings."""
-        table = self.model.encoder.puzzles
+        table = puzzle_embeddings(self.model)
         if table is None or self.team.size == 1 or table.grad is None:
             return
         indices, values = (
@@ -112,7 +114,7 @@ class Trainer:
     def feed(self, update: Update) -> None:
         """Carry the states on, and put fresh examples where one is done."""
         self.slots.state, self.slots.steps = update.state, self.slots.steps + 1
-        if self.recipe.objective.learn_from_rollouts:
+        if self.recipe.objective.learn_from_rollouts and self.recipe.generative is None:
             self.feeder.retarget(self.slots, update.rollouts)
         self.feeder.refill(self.slots, update.finished, self.model)
 
@@ -121,7 +123,7 @@ class Trainer:
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """Everything: tensors by name, and what is JSON. All processes must call it; the slots are those of all."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        shared = self.ema.encoder.puzzles is not None
+        shared = puzzle_embeddings(self.ema) is not None
         for name, tensor in self.ema.state_dict().items():
             if not (shared and name == "encoder.puzzles"):
                 tensors[f"ema.{name}"] = tensor
@@ -145,8 +147,8 @@ class Trainer:
         """Go on exactly where `state` was taken."""
         self.model.load_state_dict(_below("model.", tensors))
         averaged = _below("ema.", tensors)
-        if self.model.encoder.puzzles is not None:
-            averaged["encoder.puzzles"] = self.model.encoder.puzzles.detach()
+        if (table := puzzle_embeddings(self.model)) is not None:
+            averaged["encoder.puzzles"] = table.detach()
         self.ema.load_state_dict(averaged)
         self.averaged.n_averaged.copy_(tensors["averaged.count"])
         for number, optimizer in enumerate(self.optimizers):
@@ -190,22 +192,31 @@ def _optimizer_state(tensors: Tensors) -> dict[int, Tensors]:
     return state
 
 
-def compile_networks(model: Reasoner) -> None:
+def build_objective(model: Model, recipe: Recipe, task: Task) -> Objective | GenerativeObjective:
+    """The loss that a model is trained by."""
+    if isinstance(model, Generative):
+        return GenerativeObjective(model)
+    halting = recipe.train.halt_in_training
+    return Objective(model, recipe.objective, checker=checker_of(task), halt_in_training=halting)
+
+
+def compile_networks(model: Model) -> None:
     """Compile f_L and f_H, where all the time goes; in place, so that a checkpoint does not show it."""
     for network in model.modules():
         if isinstance(network, Network):
             network.compile(dynamic=False)
 
 
-def averaged_copy(model: Reasoner, decay: float) -> tuple[AveragedModel, Reasoner]:
+def averaged_copy(model: Model, decay: float) -> tuple[AveragedModel, Model]:
     """The averaged weights, and the model that holds them.
 
     The puzzle embeddings are shared instead of averaged, as published: with a million of them a dense average would
     cost more than the update, and a row that was not used does not change.
     """
     averaged = AveragedModel(model, multi_avg_fn=moving_average(decay))
-    ema = cast(Reasoner, averaged.module).eval()
-    ema.encoder.puzzles = model.encoder.puzzles
+    ema = cast(Model, averaged.module).eval()
+    if isinstance(model, Reasoner) and isinstance(ema, Reasoner):
+        ema.encoder.puzzles = model.encoder.puzzles
     return averaged, ema
 
 

@@ -1,5 +1,7 @@
 """Watching a run: a posterior that leaks the answer is named while the run is young enough to be stopped."""
 
+import math
+
 ENOUGH = 0.5
 """Posterior accuracy from which on a gap means something."""
 GAP = 0.2
@@ -22,7 +24,7 @@ class LeakWatch:
 
     def notice(self, means: dict[str, float]) -> str | None:
         """Take in one line of the log; the warning, once, when it is due."""
-        posterior, rollout = means["posterior_accuracy"], means["rollout_accuracy"]
+        posterior, rollout = means.get("posterior_accuracy", 0.0), means.get("rollout_accuracy", math.nan)
         if rollout != rollout or not any(name.startswith("kl_") for name in means):  # NaN, or a model without guidance
             return None
         risen = rollout > self.best + 0.01
