@@ -204,15 +204,18 @@ class Solver:
 
 
 def load(name: str | Path, *, device: str = "auto") -> Solver:
-    """Load a shipped model (`nqueens-8`, `nqueens-10`), a folder written by `gram train`, or a Hugging Face hub id."""
+    """Load a shipped model (`nqueens-8`, `nqueens-10`, `sudoku-9`), a folder of `gram train`, or a hub id."""
     return Solver.from_pretrained(name, device=device)
 
 
 def shipped_models() -> dict[str, Path]:
-    """The models that come with the package, by name: nqueens-8 before nqueens-10."""
+    """The models that come with the package, by name: nqueens-8 before nqueens-10, and both before sudoku-9."""
     root = Path(str(resources.files("gram") / "pretrained"))
     folders = (path.parent for path in root.glob(f"*/{CONFIG_FILE}"))
-    return {path.name: path for path in sorted(folders, key=lambda path: (len(path.name), path.name))}
+    return {
+        path.name: path
+        for path in sorted(folders, key=lambda path: (path.name.rpartition("-")[0], len(path.name), path.name))
+    }
 
 
 def find_model(name: str | Path) -> Path:

@@ -295,13 +295,20 @@ def test_divergence_is_said_in_one_sentence(gram: Run, tmp_path: Path) -> None:
 
 
 def test_shipped_models_are_small() -> None:
-    assert list(shipped_models()) == ["nqueens-8", "nqueens-10"]
+    assert list(shipped_models()) == ["nqueens-8", "nqueens-10", "sudoku-9"]
     for name, folder in shipped_models().items():
         assert sum(p.numel() for p in load(name).model.parameters()) <= 1_000_000
         assert sum(path.stat().st_size for path in folder.iterdir()) <= 4_000_000
 
 
-@pytest.mark.parametrize("name", shipped_models())
+def test_the_shipped_sudoku_model_solves_what_is_in_the_newspaper(gram: Run) -> None:
+    puzzle = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
+    code, out, _ = gram("solve", "sudoku-9", puzzle, "--until", "first")
+    assert code == 0
+    assert "1 of 1 distinct solutions found and verified" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("name", ["nqueens-8", "nqueens-10"])
 def test_shipped_models_find_several_verified_solutions(gram: Run, tmp_path: Path, name: str) -> None:
     solver = load(name)
     board = "." * 3 + "Q" + "." * (solver.task.length - 4)

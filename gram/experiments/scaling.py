@@ -57,14 +57,15 @@ def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
     for axes, rule in zip(grid[0], RULES, strict=True):
         for number, (name, result) in enumerate(studies.items()):
             widths = sorted({record["width"] for record in result["records"]})
-            for shade, width in enumerate(widths if rule != "first" else widths[:1]):
+            shown = widths if rule != "first" and _width_matters(result) else widths[:1]
+            for shade, width in enumerate(shown):
                 line = [record for record in result["records"] if record["width"] == width]
                 axes.plot(
                     [record["depth"] for record in line],
                     [100 * record[rule] for record in line],
                     styles[number % len(styles)],
                     color=plt.get_cmap("viridis")(0.9 * shade / max(1, len(widths) - 1)),
-                    label=f"{name}, width {width}",
+                    label=f"{Path(name).name}, width {width}" if len(shown) > 1 else Path(name).name,
                 )
         axes.set(xscale="log", xlabel="supervision steps", ylabel="valid, %", title=f"chosen by: {rule}")
     grid[0][0].legend(fontsize=7)
@@ -76,6 +77,14 @@ def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
     plt.close(figure)
 
 
+def _width_matters(result: dict[str, Any]) -> bool:
+    """Whether other widths give other figures: not so for a deterministic model."""
+    by_depth: dict[int, set[float]] = {}
+    for record in result["records"]:
+        by_depth.setdefault(record["depth"], set()).add(record["verified"])
+    return any(len(figures) > 1 for figures in by_depth.values())
+
+
 def _coverage_panels(row: Any, studies: dict[str, dict[str, Any]], styles: tuple[str, ...]) -> None:
     panels: dict[str, Callable[[dict[str, Any]], tuple[list[Any], list[Any]]]] = {
         "coverage over width, at full depth": _coverage_over_width,
@@ -85,7 +94,7 @@ def _coverage_panels(row: Any, studies: dict[str, dict[str, Any]], styles: tuple
     for axes, (title, line) in zip(row, panels.items(), strict=False):
         for number, (name, result) in enumerate(studies.items()):
             x, y = line(result)
-            axes.plot(x, y, styles[number % len(styles)], marker=".", label=name)
+            axes.plot(x, y, styles[number % len(styles)], marker=".", label=Path(name).name)
         label = "width" if "width" in title else "solutions of the input"
         axes.set(title=title, ylabel="%", xlabel=label)
         axes.legend(fontsize=8)
