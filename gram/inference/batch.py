@@ -72,7 +72,7 @@ class Batch:
         self.digests = [puzzle_digest(tokens, number) for tokens, number in zip(inputs, ids, strict=True)]
         self.puzzle, self.trajectory, self.step = (np.zeros(0, dtype=np.int64) for _ in range(3))
         self.state = model.initial_state(0)
-        self.e_x = self._encode(self.puzzle)
+        self.e_x = torch.zeros_like(self.state.h)
 
     def run(self, jobs: Iterable[Job], chunk: int | None = None) -> Iterator[Steps]:
         """All jobs to their ends, at most `chunk` at a time."""
