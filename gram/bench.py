@@ -12,6 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from gram.config import Recipe
+from gram.errors import GramError
 from gram.inference.options import SampleOptions
 from gram.inference.rollout import sample
 from gram.machine import choose_device, keep_freed_memory
@@ -43,6 +44,8 @@ def matmul_speed(device: torch.device, repeats: int = MULTIPLIES) -> float:
 
 def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
     """Train `steps` steps and sample `puzzles` test inputs; every figure, JSON-ready."""
+    if recipe.generative is not None:
+        raise GramError("gram bench splits the time of a recursive model: it cannot measure a generative one yet.")
     config = recipe.train
     if config.threads:
         torch.set_num_threads(config.threads)

@@ -142,6 +142,7 @@ def solve(
     text = _standard_input() if puzzle == "-" else puzzle
     solver = load_solver(model, device)
     given = solver.task.parse(text)
+    chosen_by = solver.rule(rule)  # type: ignore[arg-type]
     options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, halt_at=halt_at)
     if options.width <= ONE_THREAD_WIDTH:
         import torch
@@ -149,9 +150,11 @@ def solve(
         torch.set_num_threads(1)
     settings = {**vars(options), "keep_steps": figure is not None}
     if watch:
-        result = watch_search(console, solver, solver.stream(given, until=until or options.width, **settings), rule)
+        result = watch_search(
+            console, solver, solver.stream(given, until=until or options.width, **settings), chosen_by
+        )
     else:
-        result = solver.solve(given, until=until, rule=rule, **settings)  # type: ignore[arg-type]
+        result = solver.solve(given, until=until, rule=chosen_by, **settings)
     show_answers(console, result, show)
     if figure is not None:
         from gram.experiments.figures import trajectories_figure

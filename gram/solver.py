@@ -43,19 +43,14 @@ class Result:
     """[solutions] how many trajectories found each"""
     best: Tokens
     """[length] the answer"""
-    best_is_valid: bool
-    """the checker accepts `best`, whoever chose it"""
+    verified: bool
+    """the checker accepts `best`, whoever chose it; if not, it is only the model's best guess"""
     chosen_by: str
     """how `best` was chosen"""
     estimate: Estimate | None = None
     """of the number of all solutions, where the task can verify them"""
     stopped: str = ""
     """why an anytime search ended"""
-
-    @property
-    def verified(self) -> bool:
-        """Whether `best` was checked and is a solution; if not, it is only the model's best guess."""
-        return self.best_is_valid
 
     def __str__(self) -> str:
         status = "verified solution" if self.verified else "NOT a solution (best guess)"
@@ -121,8 +116,7 @@ class Solver:
         `SampleOptions` (width, depth, temperature, seed, halt, keep_steps ...); what is not given comes from the
         model's recipe.
         """
-        rule = rule or ("verified" if self.task.has_rules else "vote")
-        check_rule(rule, has_rules=self.task.has_rules)
+        rule = self.rule(rule)
         if until is None:
             given = self._given(puzzle, puzzle_id)
             chosen = self.with_options(**options)
@@ -150,9 +144,15 @@ class Solver:
 
     def result(self, search: Anytime, rule: Rule | None = None) -> Result:
         """The answers that a search has come to, at any moment after its first step."""
-        rule = rule or ("verified" if self.task.has_rules else "vote")
+        rule = self.rule(rule)
         options = replace(search.options, width=search.found.steps.shape[1])
         return replace(self._judged(search.given, options, search.found, rule), stopped=search.reason)
+
+    def rule(self, rule: Rule | None) -> Rule:
+        """The given rule, if this task allows it; by default "verified" where there is a checker, else "vote"."""
+        rule = rule or ("verified" if self.task.has_rules else "vote")
+        check_rule(rule, has_rules=self.task.has_rules)
+        return rule
 
     def _given(self, puzzle: Any, puzzle_id: int) -> Tokens:
         tokens = isinstance(puzzle, (Sequence, np.ndarray)) and not isinstance(puzzle, str)
@@ -176,7 +176,7 @@ class Solver:
             solutions,
             counts,
             best=outputs[best],
-            best_is_valid=bool(valid[best]),
+            verified=bool(valid[best]),
             chosen_by=f"{MEANING[found]}, among {len(outputs)} trajectories ({int(valid.sum())} verified)",
             estimate=estimate(counts) if self.task.has_rules else None,
         )

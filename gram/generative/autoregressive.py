@@ -11,8 +11,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from gram.generative.base import Metrics, draw, hold_unlabelled, split_targets
-from gram.generative.transformer import KeyValues, Transformer, TransformerConfig, embedding
-from gram.nn.layers import Linear
+from gram.generative.transformer import Transformer, TransformerConfig, embedding
+from gram.nn.layers import KeyValues, Linear
 from gram.training.losses import labelled_count, token_accuracy, token_cross_entropy
 
 

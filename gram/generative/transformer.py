@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gram.config import PATCH, Section
 from gram.nn.images import PatchDecoder, PatchEncoder
-from gram.nn.layers import Attention, Linear, Rope, SwiGLU, rms_norm, truncated_normal_
+from gram.nn.layers import Attention, KeyValues, Linear, Rope, SwiGLU, rms_norm, truncated_normal_
 
 FREQUENCIES = 256
 """Width of the sinusoidal code of a time (as in DiT)."""
@@ -54,45 +54,6 @@ class DenoiserConfig(TransformerConfig):
         return self
 
 
-class KeyValues:
-    """The keys and values of one block, for the tokens so far."""
-
-    def __init__(self, length: int) -> None:
-        self.length = length
-        self.filled = 0
-        self.store: Tensor | None = None
-
-    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """key, value [rows, heads, new, head_dim] -> those of all tokens so far."""
-        rows, heads, new, head_dim = key.shape
-        if self.store is None:
-            self.store = key.new_empty(2, rows, heads, self.length, head_dim)
-        elif new != 1:
-            raise ValueError("a cache that is not empty grows by one token at a time")
-        end = self.filled + new
-        self.store[0, :, :, self.filled : end] = key
-        self.store[1, :, :, self.filled : end] = value
-        self.filled = end
-        return self.store[0, :, :, :end], self.store[1, :, :, :end]
-
-
-class SelfAttention(Attention):
-    """Self-attention, full or causal, that may add to a cache."""
-
-    def forward(self, x: Tensor, rope: Rope | None, *, causal: bool = False, cache: KeyValues | None = None) -> Tensor:
-        """x [rows, new tokens, dim] -> the same shape."""
-        rows, new, dim = x.shape
-        query, key, value = self.qkv(x).view(rows, new, 3, self.heads, dim // self.heads).permute(2, 0, 3, 1, 4)
-        if rope is not None:
-            start = 0 if cache is None else cache.filled
-            query, key = rope(query, start), rope(key, start)
-        if cache is not None:
-            key, value = cache.extend(key, value)
-        # A single new token may see all tokens so far; several are the first ones, so that torch's mask fits.
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=causal and new > 1)
-        return self.out(mixed.transpose(1, 2).reshape(rows, new, dim))  # type: ignore[no-any-return]
-
-
 class Modulation(nn.Module):
     """adaLN-zero: vectors that a condition sets, all zero at first, so that every block begins as the identity."""
 
@@ -118,7 +79,7 @@ class TransformerBlock(nn.Module):
 
     def __init__(self, config: TransformerConfig, condition: int = 0) -> None:
         super().__init__()
-        self.attention = SelfAttention(config.dim, config.heads)
+        self.attention = Attention(config.dim, config.heads)
         self.channels = SwiGLU(config.dim, config.hidden)
         self.modulation = Modulation(condition, config.dim, 6) if condition else None
 

@@ -75,7 +75,7 @@ class Trajectories:
 
     def select(self, index: Any) -> "Trajectories":
         """Return some puzzles, or some trajectories: index is that of the first axes."""
-        return self._each(lambda array: array[index])
+        return self.each(lambda array: array[index])
 
     def joined(self, more: "Trajectories") -> "Trajectories":
         """These trajectories, and then more of the same puzzles."""
@@ -88,9 +88,10 @@ class Trajectories:
 
     def widened(self, width: int) -> "Trajectories":
         """Width 1 -> `width` equal trajectories (views, not copies)."""
-        return self._each(lambda array: np.broadcast_to(array, (len(array), width, *array.shape[2:])))
+        return self.each(lambda array: np.broadcast_to(array, (len(array), width, *array.shape[2:])))
 
-    def _each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Trajectories":
+    def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Trajectories":
+        """All arrays that are there, changed alike."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         changed: dict[str, Any] = {name: None if array is None else change(array) for name, array in arrays.items()}
         return Trajectories(**changed)

@@ -1,6 +1,5 @@
 """Sampling by several processes: each draws the trajectories of its part of the puzzles, and all get all of them."""
 
-from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +31,4 @@ def sample_together(
         parts = cast(Tensor, fabric.all_gather(torch.from_numpy(np.ascontiguousarray(array)).to(fabric.device)))
         return parts.transpose(0, 1).flatten(0, 1)[: len(inputs)].cpu().numpy()
 
-    arrays = {field.name: getattr(part, field.name) for field in fields(part)}
-    whole: dict[str, Any] = {name: None if array is None else gathered(array) for name, array in arrays.items()}
-    return Trajectories(**whole)
+    return part.each(gathered)

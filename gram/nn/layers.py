@@ -162,8 +162,30 @@ class Rope(nn.Module):
         return x * self.cos[here] + torch.cat((-second, first), dim=-1) * self.sin[here]
 
 
+class KeyValues:
+    """The keys and values of one block, for the tokens so far."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.filled = 0
+        self.store: Tensor | None = None
+
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """key, value [rows, heads, new, head_dim] -> those of all tokens so far."""
+        rows, heads, new, head_dim = key.shape
+        if self.store is None:
+            self.store = key.new_empty(2, rows, heads, self.length, head_dim)
+        elif new != 1:
+            raise ValueError("a cache that is not empty grows by one token at a time")
+        end = self.filled + new
+        self.store[0, :, :, self.filled : end] = key
+        self.store[1, :, :, self.filled : end] = value
+        self.filled = end
+        return self.store[0, :, :, :end], self.store[1, :, :, :end]
+
+
 class Attention(nn.Module):
-    """Full (non-causal) self-attention."""
+    """Self-attention, full or causal, that may add to a cache."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
@@ -171,15 +193,19 @@ class Attention(nn.Module):
         self.qkv = Linear(dim, 3 * dim)
         self.out = Linear(dim, dim)
 
-    def forward(self, x: Tensor, rope: Rope | None) -> Tensor:
-        """x [batch, length, dim] -> the same shape."""
-        batch, length, dim = x.shape
-        qkv = self.qkv(x).view(batch, length, 3, self.heads, dim // self.heads)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [batch, heads, length, head_dim]
+    def forward(self, x: Tensor, rope: Rope | None, *, causal: bool = False, cache: KeyValues | None = None) -> Tensor:
+        """x [batch, new tokens, dim] -> the same shape."""
+        batch, new, dim = x.shape
+        qkv = self.qkv(x).view(batch, new, 3, self.heads, dim // self.heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [batch, heads, new, head_dim]
         if rope is not None:
-            query, key = rope(query), rope(key)
-        mixed = F.scaled_dot_product_attention(query, key, value)
-        return self.out(mixed.transpose(1, 2).reshape(batch, length, dim))  # type: ignore[no-any-return]
+            start = 0 if cache is None else cache.filled
+            query, key = rope(query, start), rope(key, start)
+        if cache is not None:
+            key, value = cache.extend(key, value)
+        # A single new token may see all tokens so far; several are the first ones, so that torch's mask fits.
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=causal and new > 1)
+        return self.out(mixed.transpose(1, 2).reshape(batch, new, dim))  # type: ignore[no-any-return]
 
 
 class Block(nn.Module):

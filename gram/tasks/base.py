@@ -85,6 +85,8 @@ class Task(ABC):
     scoring: Scoring = "solutions"
     has_rules: bool = True
     """Whether `verify` tells right from wrong: it cannot where the answer is an image, say."""
+    repairs: bool = False
+    """Whether `repair` makes a solution near any output: for tasks whose solutions cannot be looked up."""
     puzzles: int = 0
     """How many puzzles have an embedding of their own; 0 for tasks without puzzle ids."""
 
@@ -140,6 +142,10 @@ class Task(ABC):
             if any(some is None for some in listed)
             else np.array([len(some) for some in listed if some is not None])
         )
+
+    def repair(self, inputs: Tokens, outputs: Tokens, seeds: Tokens) -> Tokens:
+        """Return a solution of each input near its output, all [rows, length]; ties are broken by seeds [rows]."""
+        raise GramError(f"Task {self.name} cannot repair answers.")
 
     @abstractmethod
     def parse(self, text: str) -> Tokens:

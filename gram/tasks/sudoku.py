@@ -22,6 +22,7 @@ from gram.tasks.store import Arrays, kept
 from gram.tasks.sudoku_board import BLANK, SPLITS, SudokuBoard, check_count, check_split, examples_of
 from gram.tasks.sudoku_files import Puzzles, extreme_file, read_puzzles, rows_of, user_file
 from gram.tasks.sudoku_generator import distinct_boards, hard_puzzles
+from gram.tasks.sudoku_repair import repair
 from gram.tasks.sudoku_symmetry import symmetric_pairs
 
 TRAIN_FILES = ("train.csv", "sudoku_extreme_1k_train.csv")
@@ -190,6 +191,7 @@ class SudokuGeneration(SudokuBoard):
     """
 
     scoring = "generation"
+    repairs = True
 
     def __init__(
         self,
@@ -253,6 +255,11 @@ class SudokuGeneration(SudokuBoard):
     def solutions(self, tokens: Tokens) -> None:
         """Every valid board is a solution: there are too many to list."""
         return None
+
+    def repair(self, inputs: Tokens, outputs: Tokens, seeds: Tokens) -> Tokens:
+        """Return a valid board near each of outputs [rows, length]: what fits together stays."""
+        digits = np.where(self._has_digit(outputs), outputs - 1, 0)
+        return repair(digits, seeds).astype(np.int64) + 1
 
     def parse(self, text: str) -> Tokens:
         """Accept a blank board or an empty text: nothing is given here."""

@@ -35,6 +35,8 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
 
 
 def _check_rollouts(task: Task, groups: Tokens) -> None:
+    if task.repairs:
+        return
     if task.scoring == "generation":
         # The nearest of all training answers would make the model copy them.
         raise GramError(f"Task {task.name} has one blank input for all its answers: no objective.learn_from_rollouts.")

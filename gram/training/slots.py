@@ -123,6 +123,16 @@ class SlotFeeder:
 
     def retarget(self, slots: Slots, outputs: Tensor) -> None:
         """Give the first slots the solution of their input that is nearest to their own outputs [rows, length]."""
+        chosen = self._repaired if self.task.repairs else self._nearest
+        slots.targets[: len(outputs)] = chosen(slots, outputs).to(slots.targets.device)
+
+    def _repaired(self, slots: Slots, outputs: Tensor) -> Tensor:
+        seeds = self.generator.integers(2**32, size=self.team.slots)[self.team.own][: len(outputs)]
+        inputs = slots.inputs[: len(outputs)]
+        return torch.from_numpy(self.task.repair(inputs.cpu().numpy(), outputs.cpu().numpy(), seeds))
+
+    def _nearest(self, slots: Slots, outputs: Tensor) -> Tensor:
+        """[rows, length] the nearest of the training targets that share the slot's input."""
         groups, targets = self.examples.groups, self.examples.targets
         # The device is read and written once each, whatever the number of slots.
         rows, answers = slots.index[: len(outputs)].cpu().numpy(), outputs.cpu().numpy()
@@ -134,7 +144,7 @@ class SlotFeeder:
             agreement = (solutions == answers[slot]).sum(axis=1)
             nearest = np.flatnonzero(agreement == agreement.max())
             chosen[slot] = torch.from_numpy(solutions[nearest[int(chance[slot] * len(nearest))]])
-        slots.targets[: len(outputs)] = chosen.to(slots.targets.device)
+        return chosen
 
     def _minimum_steps(self, count: int) -> np.ndarray:
         """With probability `explore` a random minimum in 2..N_sup, else 0."""

@@ -12,11 +12,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
-from gram.generative.model import Generative, GenerativeObjective
+from gram.generative.model import Generative
 from gram.models import Model, build_model
 from gram.nn.layers import Network
 from gram.nn.reasoner import Reasoner, State
 from gram.tasks.base import Examples, Task
+from gram.training.generative import GenerativeObjective
 from gram.training.objective import Checker, Objective
 from gram.training.optim import build_optimizers, lr_factor, puzzle_embeddings
 from gram.training.slots import SlotFeeder, Slots
@@ -39,9 +40,10 @@ class Trainer:
         self.model = build_model(recipe, vocab_size=task.vocab_size, length=task.length)
         self.objective = build_objective(self.model, recipe, task)
         self.team = Team(config.slots, self.objective.prior_rows(config.slots), fabric)
-        self.objective.team = self.team
-        self.objective.piece_rows = config.piece or (CPU_PIECE if fabric.device.type == "cpu" else 0)
-        self.objective.backward = lambda loss: fabric.backward(loss)
+        if isinstance(self.objective, Objective):
+            self.objective.team = self.team
+            self.objective.piece_rows = config.piece or (CPU_PIECE if fabric.device.type == "cpu" else 0)
+            self.objective.backward = lambda loss: fabric.backward(loss)
         if puzzle_embeddings(self.model) is not None:
             # Their gradient is sparse: `_share_puzzle_gradient` exchanges the few rows that have one.
             ignored = ["model.encoder.puzzles"]

@@ -12,12 +12,12 @@ from gram.generative.mdlm import Mdlm, MdlmConfig
 from gram.generative.transformer import (
     Denoiser,
     DenoiserConfig,
-    KeyValues,
     Transformer,
     TransformerConfig,
     modulate,
     time_code,
 )
+from gram.nn.layers import KeyValues
 
 TINY = {"dim": 8, "layers": 2, "heads": 2, "hidden": 12}
 PAPER_AR = {"dim": 384, "layers": 6, "heads": 6, "hidden": 1024}

@@ -26,6 +26,7 @@ class CountingTask:
     """Row i is filled with the number i, so that every row can be recognised; augmentation negates the target."""
 
     length: int = 6
+    repairs: bool = False
 
     def examples(self, rows: int) -> Examples:
         tokens = np.repeat(np.arange(rows)[:, None], self.length, axis=1)
