@@ -69,7 +69,7 @@ def evaluate_model(
     from gram.evaluation.evaluate import evaluate
 
     solver = load_solver(model, device)
-    options = _options(
+    options = sampling_options(
         solver,
         width=width,
         depth=depth,
@@ -143,7 +143,9 @@ def solve(
     solver = load_solver(model, device)
     given = solver.task.parse(text)
     chosen_by = solver.rule(rule)  # type: ignore[arg-type]
-    options = _options(solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, halt_at=halt_at)
+    options = sampling_options(
+        solver, width=width, depth=depth, temperature=temperature, seed=seed, halt=halt, halt_at=halt_at
+    )
     if options.width <= ONE_THREAD_WIDTH:
         import torch
 
@@ -208,7 +210,15 @@ def load_solver(model: str | Path, device: str) -> "Solver":
     return load(model, device=device)
 
 
-def _options(solver: "Solver", **given: Any) -> "SampleOptions":
+def load_same_task(models: list[str], device: str) -> "dict[str, Solver]":
+    """Load several models whose figures are to stand beside each other."""
+    solvers = {name: load_solver(name, device) for name in models}
+    if len({(solver.task.name, solver.task.split_hash()) for solver in solvers.values()}) > 1:
+        raise GramError("These models are of different tasks or splits: their figures cannot stand beside each other.")
+    return solvers
+
+
+def sampling_options(solver: "Solver", **given: Any) -> "SampleOptions":
     """The model's own options, changed by those given on the command line."""
     return solver.with_options(**{name: value for name, value in given.items() if value is not None})
 
@@ -234,6 +244,7 @@ def _standard_input() -> str:
 
 def main() -> None:
     """Run the command; whatever the user can put right becomes one sentence on standard error and exit code 1."""
+    import gram.cli_generation
     import gram.cli_inference
     import gram.cli_training  # noqa: F401 - their commands register themselves
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gram.cli import Depth, Device, Model, Seed, Split, app, console, load_solver
+from gram.cli import Depth, Device, Model, Seed, Split, app, console, load_same_task, load_solver
 from gram.errors import GramError
 from gram.report import FIGURES, bar, check_target
 
@@ -35,9 +35,7 @@ def scaling(
     check_target(figure, FIGURES)
     check_target(json_file)
     steps, many = _numbers("depths", depths), _numbers("widths", widths)
-    solvers = {name: load_solver(name, device) for name in models}
-    if len({(solver.task.name, solver.task.split_hash()) for solver in solvers.values()}) > 1:
-        raise GramError("These models are of different tasks or splits: their figures cannot stand beside each other.")
+    solvers = load_same_task(models, device)
     from gram.experiments.scaling import scaling_figure, scaling_study
 
     studies = {}

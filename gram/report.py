@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from gram.inference.anytime import Anytime
     from gram.solver import Result, Solver
+    from gram.tasks.base import Task, Tokens
 
 
 Board = tuple[str, str]
@@ -102,6 +103,14 @@ def _generation_table(result: dict[str, Any], title: str) -> "Table":
     shares = (percent(result[key]) for key in ("validity", "uniqueness", "novelty"))
     table.add_row(f"{result['samples']:,}", *shares)
     return table
+
+
+def show_samples(console: Console, task: "Task", samples: "Tokens", scores: dict[str, Any]) -> None:
+    """Print samples [count, length] side by side, and the scores of all of them."""
+    boards = [(f"sample {number + 1}", task.render(tokens)) for number, tokens in enumerate(samples)]
+    for row in _rows_that_fit(boards, console.width):
+        console.print(side_by_side(row) + "\n", markup=False, highlight=False)
+    console.print(_generation_table(scores, f"{task.name}, from a blank input"))
 
 
 def _votes_table(result: dict[str, Any], title: str) -> "Table":
@@ -194,10 +203,10 @@ def _width(board: Board) -> int:
 
 def _rows_that_fit(boards: list[Board], width: int) -> list[list[Board]]:
     """Break a row of boards where the terminal ends."""
-    rows: list[list[Board]] = [[]]
+    rows: list[list[Board]] = []
     used = 0
     for board in boards:
-        if rows[-1] and used + _width(board) > width:
+        if not rows or used + _width(board) > width:
             rows.append([])
             used = 0
         rows[-1].append(board)

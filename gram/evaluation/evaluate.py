@@ -87,7 +87,7 @@ def evaluate(
 def score(task: Task, asked: Distinct, trajectories: Trajectories, submission: Path | None = None) -> dict[str, Any]:
     """The figures of trajectories [inputs, width] for the inputs that were asked."""
     if task.scoring == "generation":
-        return score_samples(task, asked.inputs, trajectories)
+        return {**score_samples(task, trajectories.outputs[0]), "mean_steps": float(trajectories.steps.mean())}
     if task.scoring == "votes":
         from gram.evaluation.arc_vote import score_votes
 

@@ -3,28 +3,33 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gram.inference.rollout import Trajectories
-from gram.tasks.base import Task, Tokens
+from gram.tasks.base import Task
+
+JUDGED_AT_ONCE = 4096
 
 
-def score_samples(task: Task, blank: Tokens, trajectories: Trajectories) -> dict[str, Any]:
-    """Figures of all samples of the one blank input [1, length]; the trajectories are [1, samples].
+def score_samples(task: Task, samples: NDArray[Any]) -> dict[str, Any]:
+    """Figures of samples [count, length] of the task's one blank input, judged a few thousand at a time.
 
     Uniqueness is the share of distinct ones among the valid samples, novelty the share of those distinct ones that are
     no training target; both are 0 where nothing is valid.
     """
-    samples = task.canonical(trajectories.outputs[0])
-    verdict = task.verify(np.broadcast_to(blank[0], samples.shape), samples)
-    distinct = np.unique(samples[verdict.valid], axis=0)
+    blank = task.parse("")
+    distinct: set[bytes] = set()
+    valid = conflicts = 0
+    for start in range(0, len(samples), JUDGED_AT_ONCE):
+        some = task.canonical(samples[start : start + JUDGED_AT_ONCE].astype(np.int64))
+        verdict = task.verify(np.broadcast_to(blank, some.shape), some)
+        distinct.update(row.tobytes() for row in some[verdict.valid])
+        valid += int(verdict.valid.sum())
+        conflicts += int(verdict.conflicts.sum())
     known = {row.tobytes() for row in np.ascontiguousarray(task.canonical(task.split("train").targets))}
-    new = sum(row.tobytes() not in known for row in distinct)
-    valid = int(verdict.valid.sum())
     return {
         "validity": valid / len(samples),
         "uniqueness": len(distinct) / max(valid, 1),
-        "novelty": new / max(len(distinct), 1),
-        "conflicts": float(verdict.conflicts.mean()),
+        "novelty": len(distinct - known) / max(len(distinct), 1),
+        "conflicts": conflicts / len(samples),
         "samples": len(samples),
-        "mean_steps": float(trajectories.steps.mean()),
     }

@@ -104,6 +104,7 @@ def sample(
     *,
     puzzle_ids: Tokens | None = None,
     chunk: int | None = None,
+    first: int = 0,
     progress: Progress | None = None,
 ) -> Trajectories:
     """Draw `width` trajectories for each of inputs [puzzles, length].
@@ -112,37 +113,42 @@ def sample(
 
     At most `chunk` trajectories run at once (by default as many as pay), whatever the width. The noise of a trajectory
     depends on (seed, puzzle, trajectory number, step) alone, so neither the chunk size nor the width nor the other
-    puzzles change it.
+    puzzles change it. The numbers begin with `first`: so the same call goes on where another ended.
     """
     puzzles, width = len(inputs), options.width
     if isinstance(model, Generative):
-        return _drawn(model, inputs, options, progress)
+        return _drawn(model, inputs, options, first, progress)
     if width > 1 and is_deterministic(model, options):
         every = None if progress is None else lambda count: progress(count * width)
         alone = replace(options, width=1)
         one = sample(model, inputs, alone, puzzle_ids=puzzle_ids, chunk=chunk, progress=every)
         return one.widened(width)
     found = Trajectories.empty(puzzles, options, model.length)
-    jobs: Iterable[tuple[int, int]] = ((puzzle, number) for puzzle in range(puzzles) for number in range(width))
+    jobs: Iterable[tuple[int, int]] = ((puzzle, first + number) for puzzle in range(puzzles) for number in range(width))
     for made in Batch(model, inputs, options, puzzle_ids).run(jobs, chunk):
-        found.record(made)
+        found.record(replace(made, trajectory=made.trajectory - first))
         if progress is not None:
             progress(int(made.ended.sum()))
     return found
 
 
-def _drawn(model: Generative, inputs: Tokens, options: SampleOptions, progress: Progress | None) -> Trajectories:
+def _drawn(
+    model: Generative, inputs: Tokens, options: SampleOptions, first: int, progress: Progress | None
+) -> Trajectories:
     """Whole outputs of a generative model, which has no steps to keep and no heads to ask.
 
-    Its noise belongs to (seed, chunk of rows): the same call gives the same outputs, another width gives others.
+    Its noise belongs to (seed, chunk of rows): the same call gives the same outputs, another width may give others.
     """
+    if first % DRAWN_AT_ONCE or (first and len(inputs) > 1):
+        raise GramError(f"A generative model goes on with one input, at a multiple of {DRAWN_AT_ONCE} samples.")
     if options.keep_steps:
         raise GramError("A generative model draws whole outputs: it has no supervision steps to look at.")
     found = Trajectories.empty(len(inputs), options, model.length)
     rows = np.stack([np.repeat(np.arange(len(inputs)), options.width), np.tile(np.arange(options.width), len(inputs))])
     for number, start in enumerate(range(0, rows.shape[1], DRAWN_AT_ONCE)):
         puzzle, trajectory = rows[:, start : start + DRAWN_AT_ONCE]
-        generator = torch.Generator(device=model.device).manual_seed(options.seed * 2**20 + number)
+        chunk = first // DRAWN_AT_ONCE + number
+        generator = torch.Generator(device=model.device).manual_seed(options.seed * 2**20 + chunk)
         given = torch.from_numpy(inputs[puzzle]).to(model.device)
         found.outputs[puzzle, trajectory] = model.law.sample(given, generator=generator).cpu().numpy()
         if progress is not None:

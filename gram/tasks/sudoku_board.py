@@ -1,6 +1,7 @@
 """What all Sudoku tasks share: tokens, verdict, augmentation, and how a board is read and drawn."""
 
 import re
+from functools import cache
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from gram.tasks.sudoku_symmetry import random_symmetries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.path import Path
 
 PAD, BLANK = 0, 1
 SOLUTION_LIMIT = 1000
@@ -125,25 +127,20 @@ class SudokuBoard(Task):
 
     def draw(self, axes: "Axes", tokens: Tokens, given: Tokens | None = None) -> None:
         """Draw one board [length]: givens bold and black, other digits blue, wrong ones red."""
-        from matplotlib.font_manager import FontProperties
-        from matplotlib.patches import PathPatch
-        from matplotlib.textpath import TextPath
+        from matplotlib.collections import PathCollection
         from matplotlib.transforms import Affine2D
 
         tokens = self._rows(tokens[None])[0]
         givens = self._has_digit(tokens if given is None else self._rows(given[None])[0])
         wrong, filled = self._wrong(tokens, given), self._has_digit(tokens)
         self._draw_lines(axes)
+        signs, colours = [], []
         for cell in np.flatnonzero(tokens != BLANK):
-            text = str(tokens[cell] - 1) if filled[cell] else "?"
-            colour = "#d62728" if wrong[cell] else "black" if givens[cell] else "#1f5fbf"
-            font = FontProperties(family="DejaVu Sans", weight="bold" if givens[cell] else "normal")
-            # A path in data units, unlike text in points, fits its square at any size of the figure.
-            path = TextPath((0, 0), text, size=0.7, prop=font)
-            x, y = path.get_extents().get_points().mean(axis=0)
             row, column = divmod(int(cell), self.size)
-            place = Affine2D().translate(-x, -y).scale(1, -1).translate(column, row)  # the y axis points down
-            axes.add_patch(PathPatch(place.transform_path(path), facecolor=colour, linewidth=0))
+            sign = _sign(str(tokens[cell] - 1) if filled[cell] else "?", bold=bool(givens[cell]))
+            signs.append(Affine2D().translate(column, row).transform_path(sign))
+            colours.append("#d62728" if wrong[cell] else "black" if givens[cell] else "#1f5fbf")
+        axes.add_collection(PathCollection(signs, facecolors=colours, linewidths=0), autolim=False)
 
     def _draw_lines(self, axes: "Axes") -> None:
         """Thin lines between cells, thick ones around boxes."""
@@ -170,6 +167,21 @@ class SudokuBoard(Task):
         if tokens.ndim != 2 or tokens.shape[1] != self.length:
             raise GramError(f"{self.name} boards have the shape [rows, {self.length}], not {list(tokens.shape)}")
         return tokens
+
+
+@cache
+def _sign(text: str, *, bold: bool) -> "Path":
+    """A digit around the origin of an axis that points down; a path in data units, unlike text in points, fits its
+    square at any size of the figure."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+    from matplotlib.transforms import Affine2D
+
+    path = TextPath(
+        (0, 0), text, size=0.7, prop=FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
+    )
+    x, y = path.get_extents().get_points().mean(axis=0)
+    return Affine2D().translate(-x, -y).scale(1, -1).transform_path(path)
 
 
 def check_split(name: str) -> None:

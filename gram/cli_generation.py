@@ -1,0 +1,131 @@
+"""The commands about models that generate: samples out of nothing, and the likelihood of held-out answers."""
+
+import json
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gram.cli import (
+    Depth,
+    Device,
+    Model,
+    Seed,
+    Split,
+    Temperature,
+    app,
+    console,
+    load_same_task,
+    load_solver,
+    sampling_options,
+)
+from gram.errors import GramError
+from gram.report import FIGURES, bar, check_target, show_samples
+
+if TYPE_CHECKING:
+    from gram.inference.options import SampleOptions
+    from gram.solver import Solver
+
+DRAWN = 100
+"""Samples in a figure, at most."""
+MOVING, ROWS = 16, 4
+"""Samples whose coming about is drawn: in an animation, in a figure."""
+
+
+@app.command()
+def generate(
+    model: Model,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many samples.")] = 16,
+    depth: Depth = None,
+    temperature: Temperature = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    out: Annotated[
+        Path | None, typer.Option(help="Write all samples here (.npz); the same command goes on if it was broken off.")
+    ] = None,
+    figure: Annotated[Path, typer.Option(help="Draw the first hundred samples into this file.")] = Path(
+        "gram-samples.png"
+    ),
+    process: Annotated[
+        Path | None, typer.Option(help="Draw how samples come about, step by step: a figure, or a .gif that moves.")
+    ] = None,
+    show: Annotated[int, typer.Option(min=0, help="How many samples to print.")] = 4,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure and setting here.")] = None,
+) -> None:
+    """Generate boards or images out of nothing; say how many are valid, distinct and new."""
+    check_target(out, (".npz",))
+    check_target(figure, FIGURES)
+    check_target(process, (*FIGURES, ".gif"))
+    check_target(json_file)
+    from gram.evaluation.generation import score_samples
+    from gram.experiments.gallery import sheet_figure
+    from gram.generation import generate as draw
+
+    solver = load_solver(model, device)
+    options = sampling_options(solver, depth=depth, temperature=temperature, seed=seed)
+    if process is not None:
+        _draw_process(model, solver, options, min(count, MOVING if process.suffix == ".gif" else ROWS), process)
+    started = time.perf_counter()
+    with bar(console, "generating", count) as advance:
+        samples = draw(solver, count, options, path=out, progress=advance)
+    seconds = time.perf_counter() - started
+    scores = score_samples(solver.task, samples)
+    show_samples(console, solver.task, samples[:show].astype(int), scores)
+    settings = f"depth {options.depth}, temperature {options.temperature}, seed {seed}"
+    console.print(f"{settings}; {solver.model.parameter_count:,} parameters; {seconds:.1f} s", highlight=False)
+    title = f"{model}: {min(count, DRAWN)} of {count:,} samples, {settings}"
+    sheet_figure(solver.task, samples[:DRAWN].astype(int), title, figure)
+    for path, what in ((figure, "Samples, drawn"), (process, "How they came about"), (out, "All samples")):
+        if path is not None:
+            console.print(f"{what}: {path}", markup=False, soft_wrap=True)
+    if json_file is not None:
+        figures = {**scores, "model": model, "task": solver.task.name, "seconds": seconds, **vars(options)}
+        json_file.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+@app.command()
+def likelihood(
+    models: Annotated[list[str], typer.Argument(help="Models of one task: shipped names, run folders, or hub ids.")],
+    split: Annotated[Split, typer.Option(help="Whose answers.")] = "test",
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the split.")] = 500,
+    seed: Seed = 0,
+    device: Device = "auto",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
+) -> None:
+    """How likely held-out answers are to each model, in nats: exact, or a lower bound, and said which."""
+    check_target(json_file)
+    from rich.table import Table
+
+    from gram.evaluation.likelihood import likelihood as measure
+
+    solvers = load_same_task(models, device)
+    found = {}
+    for name, solver in solvers.items():
+        examples = solver.task.split(split)
+        with bar(console, f"measuring {name}", min(limit, len(examples))) as advance:
+            found[name] = measure(solver.model, solver.recipe, examples, limit=limit, seed=seed, progress=advance)
+    some = next(iter(solvers.values())).task
+    title = f"{some.name}, {split} split {some.split_hash()}: log p(answer | input), mean over rows"
+    table = Table("model", "parameters", "nats", "standard error", "rows", "how", title=title)
+    for name, figures in found.items():
+        sign = "" if figures.exact else ">= "
+        shown = (f"{sign}{figures.nats:.2f}", f"{figures.error:.2f}", f"{figures.rows:,}", figures.meaning)
+        table.add_row(name, f"{solvers[name].model.parameter_count:,}", *shown)
+    console.print(table)
+    if json_file is not None:
+        json_file.write_text(json.dumps({name: asdict(figures) for name, figures in found.items()}, indent=2) + "\n")
+
+
+def _draw_process(name: str, solver: "Solver", options: "SampleOptions", count: int, path: Path) -> None:
+    """The first samples once more, keeping their steps."""
+    from gram.experiments.gallery import process_animation, process_figure
+    from gram.inference.rollout import sample
+
+    if solver.task.scoring != "generation":
+        raise GramError(f"{solver.task.name} answers puzzles: gram solve --figure draws how.")
+    blank = solver.task.parse("")[None]
+    trajectories = sample(solver.reasoner, blank, replace(options, width=count, keep_steps=True))
+    draw = process_animation if path.suffix == ".gif" else process_figure
+    draw(solver.task, trajectories, name, path)
