@@ -126,7 +126,6 @@ def test_a_puzzle_id_changes_the_answer_and_must_exist(runs: Path) -> None:
     ("changes", "message"),
     [
         (RUNS["digits"] | {"model": {"image": [4, 4]}}, "does not fit digits"),
-        (RUNS["digits"] | {"objective": {"learn_from_rollouts": True}}, "one blank input"),
         (RUNS["tokens"] | {"model": {"puzzle_tokens": 1}}, "no puzzle ids"),
         (RUNS["tokens with ids"] | {"model": {"puzzle_tokens": 1, "puzzles": 7}}, "5 puzzle ids"),
         (

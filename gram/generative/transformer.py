@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from gram.config import PATCH, Section
+from gram.errors import GramError
 from gram.nn.images import PatchDecoder, PatchEncoder
 from gram.nn.layers import Attention, KeyValues, Linear, Rope, SwiGLU, rms_norm, truncated_normal_
 
@@ -163,7 +164,7 @@ class Denoiser(nn.Module):
         self.head: nn.Module
         if config.image is not None:
             if config.image[0] * config.image[1] != length:
-                raise ValueError(f"an image of {config.image} does not have {length} pixels")
+                raise GramError(f"An image of {config.image} does not have {length} pixels.")
             positions = length // PATCH**2
             self.patches = PatchEncoder(config.dim, config.image)
             self.head = PatchDecoder(config.dim, vocab_size, config.image)

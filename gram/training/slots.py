@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from gram.nn.reasoner import State
@@ -123,13 +124,29 @@ class SlotFeeder:
 
     def retarget(self, slots: Slots, outputs: Tensor) -> None:
         """Give the first slots the solution of their input that is nearest to their own outputs [rows, length]."""
-        chosen = self._repaired if self.task.repairs else self._nearest
+        chosen = self._nearest
+        if self.task.repairs:
+            chosen = self._repaired
+        elif self.task.scoring == "generation":
+            chosen = self._exchanged
         slots.targets[: len(outputs)] = chosen(slots, outputs).to(slots.targets.device)
 
     def _repaired(self, slots: Slots, outputs: Tensor) -> Tensor:
         seeds = self.generator.integers(2**32, size=self.team.slots)[self.team.own][: len(outputs)]
         inputs = slots.inputs[: len(outputs)]
         return torch.from_numpy(self.task.repair(inputs.cpu().numpy(), outputs.cpu().numpy(), seeds))
+
+    def _exchanged(self, slots: Slots, outputs: Tensor) -> Tensor:
+        """[rows, length] the slots' own targets, dealt anew so that they are as near to the outputs as they can be.
+
+        Every target stays with one slot: the nearest of all training targets would favour the plain ones, and teach the
+        model to copy them.
+        """
+        rest = torch.zeros_like(slots.targets[len(outputs) :])  # of slots that do not roll out
+        drawn = self.team.gather(torch.cat([outputs, rest])).cpu()[: self.team.prior]
+        targets = self.team.gather(slots.targets).cpu()[: self.team.prior]
+        _, order = linear_sum_assignment(torch.cdist(drawn.float(), targets.float(), p=0).numpy())
+        return targets[torch.from_numpy(order)[torch.from_numpy(self.team.own[: len(outputs)])]]
 
     def _nearest(self, slots: Slots, outputs: Tensor) -> Tensor:
         """[rows, length] the nearest of the training targets that share the slot's input."""

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from torch import nn
 from torch.testing import assert_close
 
+from gram.errors import GramError
 from gram.generative.autoregressive import Autoregressive, AutoregressiveConfig
 from gram.generative.d3pm import D3pm, D3pmConfig
 from gram.generative.mdlm import Mdlm, MdlmConfig
@@ -139,5 +140,5 @@ def test_config_refuses(changes: dict[str, object]) -> None:
 
 
 def test_image_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="does not have 16 pixels"):
+    with pytest.raises(GramError, match="does not have 16 pixels"):
         Denoiser(DenoiserConfig(**TINY, image=(4, 6)), vocab_size=3, states=3, length=16)

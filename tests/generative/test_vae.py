@@ -7,6 +7,7 @@ import torch
 from torch.distributions import Bernoulli, Independent, Normal, kl_divergence
 from torch.testing import assert_close
 
+from gram.errors import GramError
 from gram.generative.vae import Vae, VaeConfig
 from gram.nn.images import BLACK, WHITE
 from gram.tasks.base import IGNORE
@@ -89,7 +90,7 @@ def test_samples_follow_the_decoder(model: Vae, generator: torch.Generator) -> N
 
 
 def test_other_vocabularies_are_refused() -> None:
-    with pytest.raises(ValueError, match="images"):
+    with pytest.raises(GramError, match="images"):
         Vae(VaeConfig(), vocab_size=11, length=81)
 
 

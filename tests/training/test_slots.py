@@ -9,14 +9,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gram.config import GenerativeConfig
+from gram.generative.model import Generative
 from gram.nn.reasoner import Reasoner, State
 from gram.tasks.base import Examples, Tokens
+from gram.tasks.images import Digits
 from gram.tasks.nqueens import NQueens
 from gram.training.objective import Objective
 from gram.training.slots import SlotFeeder, Slots
 from gram.training.team import Team
 
 ModelBuilder = Callable[..., Reasoner]
+VAE = GenerativeConfig(name="vae", options={"hidden": 4, "latent": 2})
 CPU = torch.device("cpu")
 FIELDS = ("index", "inputs", "targets", "steps", "min_steps", "memory")
 
@@ -27,6 +31,7 @@ class CountingTask:
 
     length: int = 6
     repairs: bool = False
+    scoring: str = "solutions"
 
     def examples(self, rows: int) -> Examples:
         tokens = np.repeat(np.arange(rows)[:, None], self.length, axis=1)
@@ -202,3 +207,18 @@ def test_equally_near_solutions_are_chosen_by_chance(tiny_model: ModelBuilder) -
     slots = feeder.start(tiny_model(length=2), CPU)
     feeder.retarget(slots, torch.zeros(64, 2, dtype=torch.long))
     assert 10 < int((slots.targets[:, 0] == 1).sum()) < 54
+
+
+def test_rollouts_of_images_exchange_their_targets() -> None:
+    task = Digits()
+    feeder = SlotFeeder(task, task.split("train"), steps=2, explore=0.0, seed=0, team=Team(6, prior=4))
+    slots = feeder.start(Generative(VAE, vocab_size=3, length=64), CPU)
+    before = slots.targets.clone()
+    order = [2, 0, 3, 1]
+    drawn = before[order].clone()
+    drawn[:, 5] = 3 - drawn[:, 5]  # nearly the targets of other slots
+    feeder.retarget(slots, drawn)
+    assert torch.equal(slots.targets[:4], before[order])
+    assert torch.equal(slots.targets[4:], before[4:])
+    feeder.retarget(slots, torch.ones_like(drawn))
+    assert sorted(slots.targets[:4].tolist()) == sorted(before[:4].tolist())  # whatever was drawn, none is lost
