@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import torch
 from pydantic import ValidationError
-from torch import nn
+from torch import Tensor, nn
 
 from gram.config import GenerativeConfig, Section, describe
 from gram.errors import GramError
@@ -38,6 +38,10 @@ class Generative(nn.Module):
         super().__init__()
         self.config = config
         self.vocab_size, self.length = vocab_size, length
+        # Known from the training targets. Tasks such as colouring label a few positions only; the sampler holds the
+        # others at padding, as training has shown them.
+        self.labelled: Tensor
+        self.register_buffer("labelled", torch.ones(length, dtype=torch.bool))
         self.network: Any = MODELS[config.name][1](check_options(config), vocab_size=vocab_size, length=length)
 
     @property

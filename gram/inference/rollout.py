@@ -150,7 +150,8 @@ def _drawn(
         chunk = first // DRAWN_AT_ONCE + number
         generator = torch.Generator(device=model.device).manual_seed(options.seed * 2**20 + chunk)
         given = torch.from_numpy(inputs[puzzle]).to(model.device)
-        found.outputs[puzzle, trajectory] = model.law.sample(given, generator=generator).cpu().numpy()
+        drawn = model.law.sample(given, generator=generator, labelled=model.labelled)
+        found.outputs[puzzle, trajectory] = drawn.cpu().numpy()
         if progress is not None:
             progress(len(puzzle))
     return found

@@ -21,6 +21,8 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
     for name, part in splits.items():
         if not len(part):
             raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
+    if recipe.generative is not None and recipe.generative.name == "vae" and task.scoring != "generation":
+        raise GramError(f"A VAE draws from nothing: it cannot answer the puzzles of {task.name}.")
     model = recipe.model
     if model.puzzle_tokens and not task.puzzles:
         raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")

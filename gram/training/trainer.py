@@ -16,7 +16,7 @@ from gram.generative.model import Generative
 from gram.models import Model, build_model
 from gram.nn.layers import Network
 from gram.nn.reasoner import Reasoner, State
-from gram.tasks.base import Examples, Task
+from gram.tasks.base import IGNORE, Examples, Task
 from gram.training.generative import GenerativeObjective
 from gram.training.objective import Checker, Objective
 from gram.training.optim import build_optimizers, lr_factor, puzzle_embeddings
@@ -38,6 +38,8 @@ class Trainer:
         self.step_number = 0
         fabric.seed_everything(config.seed, verbose=False)
         self.model = build_model(recipe, vocab_size=task.vocab_size, length=task.length)
+        if isinstance(self.model, Generative):
+            self.model.labelled.copy_(torch.from_numpy((examples.targets != IGNORE).any(axis=0)))
         self.objective = build_objective(self.model, recipe, task)
         self.team = Team(config.slots, self.objective.prior_rows(config.slots), fabric)
         if isinstance(self.objective, Objective):

@@ -78,3 +78,25 @@ def test_a_checkpoint_of_another_model_is_refused(queens_recipe: RecipeBuilder, 
     weights[1].write_bytes(weights[0].read_bytes())
     with pytest.raises(GramError, match="does not fit"):
         load(tmp_path / "autoregressive")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_positions_without_a_label_are_held_at_padding(queens_recipe: RecipeBuilder, tmp_path: Path, name: str) -> None:
+    base = recipe_of(queens_recipe, name).model_dump(mode="json")
+    task = {"name": "colouring", "options": {"size": 5, "train_graphs": 20, "test_graphs": 4}}
+    train(Recipe.model_validate({**base, "task": task}), tmp_path / "run", Console(quiet=True))
+    solver = load(tmp_path / "run")
+    inputs = solver.task.split("test").inputs[:2]
+    outputs = sample(solver.model, inputs, SampleOptions(width=30)).outputs
+    assert (outputs[..., 5:] == 0).all()  # the colours of five vertices are all that is asked for
+    assert outputs[..., :5].any()
+
+
+def test_a_vae_draws_images_through_the_same_loop(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
+    base = queens_recipe().model_dump(mode="json")
+    images = {"task": {"name": "digits", "options": {}}, "generative": {"name": "vae", "options": {"hidden": 16}}}
+    result = train(Recipe.model_validate({**base, **images}), tmp_path / "run", Console(quiet=True))
+    assert result["validity"] == 1
+    assert "validation_nats" in (tmp_path / "run" / "metrics.jsonl").read_text()
+    with pytest.raises(GramError, match="A VAE draws from nothing"):
+        train(Recipe.model_validate({**base, "generative": images["generative"]}), tmp_path / "no", Console(quiet=True))
