@@ -218,6 +218,17 @@ def load_same_task(models: list[str], device: str) -> "dict[str, Solver]":
     return solvers
 
 
+def whole_numbers(name: str, text: str) -> list[int]:
+    """Numbers from 1 on, separated by commas; sorted, each once."""
+    try:
+        numbers = sorted({int(part) for part in text.split(",")})
+    except ValueError as error:
+        raise GramError(f"{name} are whole numbers separated by commas, not '{text}'.") from error
+    if numbers[0] < 1:
+        raise GramError(f"{name} must be at least 1, not {numbers[0]}.")
+    return numbers
+
+
 def sampling_options(solver: "Solver", **given: Any) -> "SampleOptions":
     """The model's own options, changed by those given on the command line."""
     return solver.with_options(**{name: value for name, value in given.items() if value is not None})

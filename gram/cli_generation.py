@@ -4,7 +4,7 @@ import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,6 +20,7 @@ from gram.cli import (
     load_same_task,
     load_solver,
     sampling_options,
+    whole_numbers,
 )
 from gram.errors import GramError
 from gram.report import FIGURES, bar, check_target, show_samples
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from gram.inference.options import SampleOptions
     from gram.solver import Solver
 
+STEPS = "8,16,32,64,128,256"
 DRAWN = 100
 """Samples in a figure, at most."""
 MOVING, ROWS = 16, 4
@@ -116,6 +118,46 @@ def likelihood(
     console.print(table)
     if json_file is not None:
         json_file.write_text(json.dumps({name: asdict(figures) for name, figures in found.items()}, indent=2) + "\n")
+
+
+@app.command()
+def images(
+    models: Annotated[list[str], typer.Argument(help="Models of mnist or digits: run folders, or hub ids.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=10, help="Images of each.")] = 1000,
+    depths: Annotated[str, typer.Option(help="Supervision steps at which a recursive model is scored.")] = STEPS,
+    network: Annotated[
+        Literal["classifier", "inception"], typer.Option(help="Who looks: the shipped classifier, or Inception.")
+    ] = "classifier",
+    seed: Seed = 0,
+    device: Device = "auto",
+    figure: Annotated[Path, typer.Option(help="Draw ten images of each here.")] = Path("gram-images.png"),
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
+) -> None:
+    """The paper's table of image generators: Inception Score and FID of every model, over depths."""
+    check_target(figure, FIGURES)
+    check_target(json_file)
+    steps = whole_numbers("depths", depths)
+    from rich.table import Table
+
+    from gram.experiments.gallery import rows_figure
+    from gram.experiments.images import image_rows
+
+    solvers = load_same_task(models, device)
+    task = next(iter(solvers.values())).task
+    rows = []
+    for name, solver in solvers.items():
+        with bar(console, f"drawing {name}", count) as advance:
+            rows += image_rows(name, solver, count=count, depths=steps, seed=seed, network=network, progress=advance)
+    title = f"{task.name}: {count:,} images each against {rows[0].scores.real:,} grey ones, by {network}, seed {seed}"
+    table = Table("model", "parameters", "steps", "Inception Score", "FID", title=title)
+    for row in rows:
+        score = "-" if row.scores.inception_score is None else f"{row.scores.inception_score:.2f}"
+        table.add_row(row.model, f"{row.parameters:,}", str(row.steps), score, f"{row.scores.fid:.2f}")
+    console.print(table)
+    rows_figure(task, {f"{Path(row.model).name}, {row.steps}": row.shown.astype(int) for row in rows}, title, figure)
+    console.print(f"Ten images of each, drawn: {figure}", markup=False, soft_wrap=True)
+    if json_file is not None:
+        json_file.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n")
 
 
 def _draw_process(name: str, solver: "Solver", options: "SampleOptions", count: int, path: Path) -> None:

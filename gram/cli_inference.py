@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gram.cli import Depth, Device, Model, Seed, Split, app, console, load_same_task, load_solver
-from gram.errors import GramError
+from gram.cli import Depth, Device, Model, Seed, Split, app, console, load_same_task, load_solver, whole_numbers
 from gram.report import FIGURES, bar, check_target
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def scaling(
     """Accuracy over depth x width by every rule of choosing, from one pass over the same trajectories."""
     check_target(figure, FIGURES)
     check_target(json_file)
-    steps, many = _numbers("depths", depths), _numbers("widths", widths)
+    steps, many = whole_numbers("depths", depths), whole_numbers("widths", widths)
     solvers = load_same_task(models, device)
     from gram.experiments.scaling import scaling_figure, scaling_study
 
@@ -82,16 +81,6 @@ def _with_most_solutions(task: "Task") -> "Tokens":
     counts = task.solution_counts(inputs)
     chosen: Tokens = inputs[0 if counts is None else int(counts.argmax())]
     return chosen
-
-
-def _numbers(name: str, text: str) -> list[int]:
-    try:
-        numbers = sorted({int(part) for part in text.split(",")})
-    except ValueError as error:
-        raise GramError(f"{name} are whole numbers separated by commas, not '{text}'.") from error
-    if numbers[0] < 1:
-        raise GramError(f"{name} must be at least 1, not {numbers[0]}.")
-    return numbers
 
 
 def _show_study(name: str, result: dict[str, Any]) -> None:

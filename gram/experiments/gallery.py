@@ -22,6 +22,8 @@ LAST_FRAMES = 6
 """How often the finished samples are shown before the animation begins anew."""
 TOP = 0.5
 """Inches above the places, for titles."""
+LABEL = 1.6
+"""Inches to the left of rows that have labels."""
 
 
 def sheet_figure(task: Task, samples: Tokens, title: str, path: Path) -> None:
@@ -30,6 +32,19 @@ def sheet_figure(task: Task, samples: Tokens, title: str, path: Path) -> None:
     figure, axes = _grid(math.ceil(len(samples) / columns), columns, len(samples))
     for place, tokens in zip(axes.flat, samples, strict=False):
         task.draw(place, tokens)
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def rows_figure(task: Task, rows: dict[str, Tokens], title: str, path: Path) -> None:
+    """Draw samples [count, length] of several models, a row for each, under their labels."""
+    columns = max(map(len, rows.values()))
+    figure, axes = _grid(len(rows), columns, len(rows) * columns, left=LABEL)
+    for line, (label, samples) in zip(axes, rows.items(), strict=True):
+        for place, tokens in zip(line, samples, strict=False):
+            task.draw(place, tokens)
+        line[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
     figure.suptitle(title)
     figure.savefig(path, dpi=110)
     plt.close(figure)
@@ -81,11 +96,11 @@ def _kept(trajectories: Trajectories) -> Tokens:
     return outputs
 
 
-def _grid(rows: int, columns: int, used: int) -> tuple[Figure, NDArray[Any]]:
-    """Square places in rows and columns; those that stay empty are not seen."""
-    height = 1.3 * rows + TOP
-    figure, axes = plt.subplots(rows, columns, figsize=(1.3 * columns, height), squeeze=False)
-    figure.subplots_adjust(0.02, 0.02, 0.98, 1 - TOP / height, wspace=0.08, hspace=0.08)
+def _grid(rows: int, columns: int, used: int, *, left: float = 0.0) -> tuple[Figure, NDArray[Any]]:
+    """Square places in rows and columns, with room (inches) to the left; those that stay empty are not seen."""
+    width, height = 1.3 * columns + left, 1.3 * rows + TOP
+    figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
+    figure.subplots_adjust(0.02 + left / width, 0.02, 0.98, 1 - TOP / height, wspace=0.08, hspace=0.08)
     for place in axes.flat[used:]:
         place.axis("off")
     return figure, axes

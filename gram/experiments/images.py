@@ -1,0 +1,86 @@
+"""The paper's table of image generators: Inception Score and FID of every model, a recursive one at several depths."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gram.evaluation.image_scores import ImageScores, Network, image_scores
+from gram.generation import generate
+from gram.generative.model import Generative
+from gram.inference.rollout import Progress, sample
+from gram.solver import Solver
+
+AT_ONCE = 250
+"""Trajectories whose steps are kept together."""
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    model: str
+    steps: int
+    """supervision steps, diffusion steps, or 1"""
+    parameters: int
+    scores: ImageScores
+    shown: NDArray[np.uint8]
+    """[SHOWN, length] the first samples"""
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything but the images."""
+        scores = asdict(self.scores)
+        return {"model": self.model, "steps": self.steps, "parameters": self.parameters, **scores}
+
+
+def image_rows(
+    name: str,
+    solver: Solver,
+    *,
+    count: int,
+    depths: list[int],
+    seed: int = 0,
+    network: Network = "classifier",
+    progress: Progress | None = None,
+) -> list[Row]:
+    """The lines of one model: `count` images each, at each of `depths` if it thinks in steps.
+
+    All depths look at the same trajectories, so they differ by the steps alone.
+    """
+    if isinstance(solver.model, Generative):
+        drawn = {
+            _own_steps(solver.model): generate(solver, count, replace(solver.options, seed=seed), progress=progress)
+        }
+    else:
+        drawn = _by_depth(solver, count, depths, seed, progress)
+    rows = []
+    for steps, images in drawn.items():
+        scores = image_scores(images, network=network, seed=seed)
+        rows.append(Row(name, steps, solver.model.parameter_count, scores, images[:SHOWN]))
+    return rows
+
+
+def _by_depth(
+    solver: Solver, count: int, depths: list[int], seed: int, progress: Progress | None
+) -> dict[int, NDArray[np.uint8]]:
+    """Images [count, length] at each depth."""
+    blank = solver.task.parse("")[None]
+    blocks = []
+    for start in range(0, count, AT_ONCE):
+        width = min(AT_ONCE, count - start)
+        options = replace(solver.options, depth=max(depths), width=width, seed=seed, halt=False, keep_steps=True)
+        outputs = sample(solver.model, blank, options, first=start, progress=progress).step_outputs
+        if outputs is None:
+            raise ValueError("the steps were not kept")
+        blocks.append(outputs[0][:, np.array(depths) - 1].astype(np.uint8))
+    found = np.concatenate(blocks)
+    return {depth: found[:, column] for column, depth in enumerate(depths)}
+
+
+def _own_steps(model: Generative) -> int:
+    """Calls of the network for one image, at most."""
+    options = model.law.config  # type: ignore[attr-defined]
+    steps: int = getattr(options, "sample_steps", getattr(options, "steps", 1))
+    return model.length if model.config.name == "autoregressive" else steps
