@@ -257,6 +257,7 @@ def main() -> None:
     """Run the command; whatever the user can put right becomes one sentence on standard error and exit code 1."""
     import gram.cli_generation
     import gram.cli_inference
+    import gram.cli_scores
     import gram.cli_training  # noqa: F401 - their commands register themselves
 
     try:

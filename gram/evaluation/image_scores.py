@@ -1,0 +1,236 @@
+"""Inception Score and FID of generated digits, computed by torchmetrics.
+
+Two networks look at the images: `inception` as published, and `classifier`, a small one of our own that ships. The
+images are compared with grey ones, as in the paper, though the generated ones are black and white.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from gram.errors import GramError
+from gram.machine import choose_device
+from gram.tasks.images import MNIST, WHITE, BinaryImages, Digits
+from gram.tasks.store import kept
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from torchmetrics.image.fid import FrechetInceptionDistance
+
+Network = Literal["classifier", "inception"]
+Pixels = NDArray[np.float32]
+Look = Callable[[Tensor], tuple[Tensor, Tensor | None]]
+"""Pixels [images, side, side] -> features [images, width], and logits [images, classes] if there are any."""
+TASKS: dict[int, type[BinaryImages]] = {28: MNIST, 8: Digits}
+"""What images of a side are of."""
+SPLITS = 10
+"""Parts in which the Inception Score is computed; the score is their mean."""
+BATCH = 50
+INCEPTION_REAL = 10_000
+"""Real images that Inception looks at: an hour on one core, but only once."""
+
+
+@dataclass(frozen=True)
+class ImageScores:
+    """How much images look like digits, by one network."""
+
+    inception_score: float | None
+    """exp(mean KL from the mean class probabilities), 1 or more; higher is better; None where the network has none"""
+    inception_score_std: float | None
+    """deviation over the parts"""
+    fid: float
+    """Frechet distance to the real images; lower is better"""
+    generated: int
+    """images that were scored"""
+    real: int
+    """grey images that they were compared with"""
+    network: Network
+    task: str
+    note: str = ""
+    """why the Inception Score is missing"""
+
+
+def image_scores(
+    images: ArrayLike,
+    *,
+    network: Network = "classifier",
+    real: int | None = None,
+    batch: int = BATCH,
+    device: str = "auto",
+    seed: int = 0,
+    console: "Console | None" = None,
+) -> ImageScores:
+    """Score images of MNIST (28 x 28) or of digits (8 x 8) against the grey images of the same data.
+
+    Args:
+        images: [images, length] or [images, side, side]: tokens of the task (whole numbers; what is no pixel counts as
+            black), or grey values from 0 to 1 (floats).
+        network: `classifier` ships, with the statistics of all images that are not for testing; `inception` is the
+            published one and needs the extra `inception`.
+        real: the number of real images for `inception`, 10,000 by default; their statistics are kept in the cache.
+        batch: images that a network looks at together.
+        device: of the network: auto, cpu, cuda or mps.
+        seed: of the order in which the images are divided into parts for the Inception Score.
+        console: where progress is shown, if anywhere.
+    """
+    pixels = as_pixels(images)
+    if len(pixels) < SPLITS:
+        raise GramError(f"Scores need at least {SPLITS} images, not {len(pixels)}; thousands are customary.")
+    if batch < 1:
+        raise GramError(f"A batch has at least one image, not {batch}.")
+    task = TASKS[pixels.shape[1]]
+    chosen = choose_device(device)
+    look, known, note = _network(network, task, real, batch, chosen, console)
+    features, logits = _look_at(pixels, look, batch, chosen, "generated images", console)
+    score, deviation = (None, None) if logits is None else inception_score(logits, seed)
+    return ImageScores(
+        inception_score=score,
+        inception_score_std=deviation,
+        fid=frechet_distance(features, known),
+        generated=len(pixels),
+        real=int(known["count"]),
+        network=network,
+        task=task.name,
+        note=note,
+    )
+
+
+def as_pixels(images: ArrayLike) -> Pixels:
+    """Tokens or grey values, [images, length] or [images, side, side], as pixels [images, side, side] from 0 to 1."""
+    array = np.asarray(images)
+    side = round(array.shape[1] ** 0.5) if array.ndim == 2 else array.shape[-1] if array.ndim == 3 else 0
+    if side not in TASKS or array.shape[1:] not in ((side, side), (side * side,)):
+        raise GramError(
+            f"Scores exist for images of mnist ([images, 28, 28] or [images, 784]) and of digits ([images, 8, 8] or "
+            f"[images, 64]), not for an array of shape {list(array.shape)}."
+        )
+    array = array.reshape(-1, side, side)
+    if array.dtype.kind in "iu":
+        if array.size and not 0 <= array.min() <= array.max() <= WHITE:
+            raise GramError(f"Whole numbers are tokens from 0 to {WHITE}: give grey images as floats from 0 to 1.")
+        array = array == WHITE
+    elif array.dtype.kind not in "bf" or not ((array >= 0) & (array <= 1)).all():
+        raise GramError("Grey images are floats from 0 (black) to 1 (white).")
+    pixels: Pixels = array.astype(np.float32)
+    return pixels
+
+
+def real_images(task: type[BinaryImages]) -> BinaryImages:
+    """The task with all images that are not for testing in its training split, in a seeded order."""
+    return task(seed=0, validation_share=0)  # type: ignore[call-arg]
+
+
+def statistics(features: Tensor) -> dict[str, Tensor]:
+    """Sum [width], sum of products [width, width] and count of features [images, width]: what FID needs to know."""
+    metric = _frechet(features.shape[1])
+    metric.update(features, real=True)
+    return {
+        "sum": metric.real_features_sum,
+        "products": metric.real_features_cov_sum,
+        "count": metric.real_features_num_samples,
+    }
+
+
+def frechet_distance(features: Tensor, known: dict[str, Tensor]) -> float:
+    """FID of features [images, width], doubles, against the statistics of the real ones."""
+    metric = _frechet(features.shape[1])
+    metric.real_features_sum = known["sum"]
+    metric.real_features_cov_sum = known["products"]
+    metric.real_features_num_samples = known["count"]
+    metric.update(features, real=False)
+    return max(float(metric.compute()), 0.0)  # rounding can make a distance of nothing negative
+
+
+def inception_score(logits: Tensor, seed: int = 0) -> tuple[float, float]:
+    """Inception Score and its deviation over the parts, of logits [images, classes], doubles."""
+    from torchmetrics.image.inception import InceptionScore
+
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        warnings.simplefilter("ignore", UserWarning)  # that it keeps the features
+        metric = InceptionScore(feature=_Seen(logits.shape[1]), splits=SPLITS)
+        torch.manual_seed(seed)
+        metric.update(logits)
+        mean, deviation = metric.compute()
+    return float(mean), float(deviation)
+
+
+class _Seen(nn.Module):
+    """Stands where torchmetrics expects a network: it is given features, because one pass serves both scores."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.num_features = width
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features
+
+
+def _frechet(width: int) -> "FrechetInceptionDistance":
+    from torchmetrics.image.fid import FrechetInceptionDistance
+
+    return FrechetInceptionDistance(feature=_Seen(width))
+
+
+def _network(
+    network: Network, task: type[BinaryImages], real: int | None, batch: int, device: str, console: "Console | None"
+) -> tuple[Look, dict[str, Tensor], str]:
+    """The network, the statistics of its real images, and why it has no logits, if so."""
+    if network == "classifier":
+        if real is not None:
+            raise GramError("The classifier ships with the statistics of its real images: leave out their number.")
+        from gram.evaluation.classifier import load_classifier
+
+        classifier, known = load_classifier(task.name, task.image_shape[0])
+        return classifier.to(device), known, ""
+    if network != "inception":
+        raise GramError(f"There is no network '{network}'; there is classifier and inception.")
+    from gram.evaluation.inception import Inception
+
+    count = INCEPTION_REAL if real is None else real
+    inception = Inception(device)
+
+    def build() -> dict[str, NDArray[Any]]:
+        source = real_images(task)
+        grey = source.images("train").grey
+        if not 2 <= count <= len(grey):
+            raise GramError(f"The real images of {task.name} are {len(grey)}: choose from 2 to that many, not {count}.")
+        pixels = (grey[:count] / source.brightest).astype(np.float32)
+        features, _ = _look_at(pixels, inception, batch, device, "real images, once", console)
+        return {name: value.numpy() for name, value in statistics(features).items()}
+
+    arrays = kept("inception-statistics", {"task": task.name, "real": count}, build)
+    return inception, {name: torch.from_numpy(value) for name, value in arrays.items()}, inception.without_head
+
+
+@torch.inference_mode()
+def _look_at(
+    pixels: Pixels, look: Look, batch: int, device: str, label: str, console: "Console | None"
+) -> tuple[Tensor, Tensor | None]:
+    """Features and logits of all images, in doubles: Frechet distances of near sets cancel many digits."""
+    features, logits = [], []
+    with _progress(console, label, len(pixels)) as advance:
+        for some in torch.split(torch.from_numpy(pixels), batch):
+            seen, classes = look(some.to(device))
+            features.append(seen.cpu().double())
+            if classes is not None:
+                logits.append(classes.cpu().double())
+            advance(len(some))
+    return torch.cat(features), torch.cat(logits) if logits else None
+
+
+@contextmanager
+def _progress(console: "Console | None", label: str, total: int) -> Iterator[Callable[[int], None]]:
+    if console is None:
+        yield lambda count: None
+        return
+    from gram.report import bar
+
+    with bar(console, label, total) as advance:
+        yield advance
