@@ -141,9 +141,12 @@ def images(
 
     from gram.experiments.gallery import rows_figure
     from gram.experiments.images import image_rows
+    from gram.tasks.images import BinaryImages
 
     solvers = load_same_task(models, device)
     task = next(iter(solvers.values())).task
+    if not isinstance(task, BinaryImages):
+        raise GramError(f"{task.name} has no images to score: give models of mnist or digits.")
     rows = []
     for name, solver in solvers.items():
         with bar(console, f"drawing {name}", count) as advance:

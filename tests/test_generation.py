@@ -20,6 +20,7 @@ from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.generation import score_samples
 from gram.evaluation.likelihood import likelihood
+from gram.experiments.images import image_rows
 from gram.generation import generate
 from gram.inference.rollout import DRAWN_AT_ONCE, sample
 from gram.solver import Solver, load
@@ -225,3 +226,43 @@ def test_likelihoods_stand_side_by_side(folders: dict[str, Path], tmp_path: Path
     assert all(np.isfinite(entry["nats"]) and entry["nats"] < 0 for entry in found.values())
     mixed = CliRunner().invoke(app, ["likelihood", models[0], "nqueens-8"])
     assert "different tasks" in str(mixed.exception)
+
+
+@pytest.fixture(scope="module")
+def image_folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A GRAM and a VAE of 8 x 8 digits after two steps of training."""
+    task = {"task": {"name": "digits", "options": {}}, "train": SHORT, "eval": {"depth": 2, "width": 4}}
+    vae = {"generative": {"name": "vae", "options": {"hidden": 16}}}
+    gram_of_images = {"model": TINY | {"image": [8, 8], "supervision_steps": 2}, "objective": ROLLOUTS}
+    found = []
+    for name, changes in {"gram": gram_of_images, "vae": vae}.items():
+        found.append(str(tmp_path_factory.mktemp("images") / name))
+        train(Recipe(**{**task, **changes}), Path(found[-1]), Console(file=io.StringIO()))
+    return found
+
+
+def test_the_table_of_image_generators_has_a_line_for_each_depth(image_folders: list[str], tmp_path: Path) -> None:
+    figure, figures = tmp_path / "images.png", tmp_path / "images.json"
+    arguments = ["-n", "12", "--depths", "3,1", "--figure", str(figure), "--json", str(figures)]
+    done = CliRunner().invoke(app, ["images", *image_folders, *arguments])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(figures.read_text())
+    assert [row["steps"] for row in rows] == [1, 3, 1]
+    assert all(row["generated"] == 12 and row["fid"] > 0 for row in rows)
+    width, height, _ = size_and_frames(figure)
+    assert width > height
+
+
+def test_every_depth_shows_the_same_trajectories(image_folders: list[str]) -> None:
+    solver = load(image_folders[0])
+    (first, last) = image_rows("gram", solver, count=10, depths=[1, 2])
+    blank, options = solver.task.parse("")[None], replace(solver.options, width=10, keep_steps=True)
+    kept = sample(solver.model, blank, options).step_outputs
+    assert kept is not None
+    assert_array_equal(first.shown, kept[0, :, 0])
+    assert_array_equal(last.shown, kept[0, :, 1])
+
+
+def test_boards_are_no_images(folders: dict[str, Path]) -> None:
+    done = CliRunner().invoke(app, ["images", str(folders["gram"]), "-n", "10", "--depths", "1"])
+    assert "no images to score" in str(done.exception)
