@@ -134,6 +134,8 @@ class ObjectiveConfig(Section):
     """Share of slots that roll out from the prior and train the halt and value heads."""
     learn_from_rollouts: bool = False
     """Let these slots (without guidance: all) train the rest too: each learns to reach the solution nearest to it."""
+    rollout_temperature: float = Field(1.0, ge=0)
+    """Noise temperature of these rollouts: the one at which the model will be sampled."""
     halt_weight: float = Field(0.5, ge=0)
     """Weight of the halt loss."""
     value_weight: float = Field(0.5, ge=0)

@@ -153,14 +153,22 @@ class Objective(nn.Module):
     def _roll_out(self, slots: Slots, rows: slice, generator: torch.Generator) -> Piece:
         """The slots that follow the prior: they train the halt head."""
         with torch.no_grad():
-            state = self._step(slots, rows, self._drawn_noise(slots.state.h[rows], rows, generator), None).state
+            noise = self._drawn_noise(slots.state.h[rows], rows, generator)
+            state = self._step(slots, rows, noise, None, temperature=self.config.rollout_temperature).state
             outputs = self.model.decoder.logits(state.h).argmax(dim=-1)
         halt, halts = self._halt_loss(slots, rows, state, outputs, generator)
         loss = self.config.halt_weight * halt
         return Piece(loss, state, outputs, halts, {"halt": halt.detach(), "loss": loss.detach()})
 
     def _step(
-        self, slots: Slots, rows: slice, noise: Tensor, targets: Tensor | None, early: Early | None = None
+        self,
+        slots: Slots,
+        rows: slice,
+        noise: Tensor,
+        targets: Tensor | None,
+        early: Early | None = None,
+        *,
+        temperature: float = 1.0,
     ) -> StepOutput:
         """Posterior-guided if targets are given, else prior-guided; noise [transitions, rows, tokens, dim]."""
         guided = self.model.guidance is not None and targets is not None
@@ -172,6 +180,7 @@ class Objective(nn.Module):
             e_y=e_y,
             first_transition=slots.steps[rows] * self.transitions,
             transitions=self.transitions,
+            temperature=temperature,
             early=early if guided else None,
         )
 
