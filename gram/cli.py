@@ -35,6 +35,7 @@ Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 HaltAt = Annotated[float | None, typer.Option(help="Probability of being right from which on it says so.")]
 Halt = Annotated[bool | None, typer.Option("--halt/--no-halt", help="Stop a trajectory when its halt head says so.")]
+Steps = Annotated[int | None, typer.Option(min=1, help="Diffusion models: steps of the sampler. Default: all.")]
 ONE_THREAD_WIDTH = 64
 """Up to this many trajectories one thread is fastest: on a busy machine several would mostly wait for each other."""
 Split = Literal["train", "validation", "test"]
@@ -46,6 +47,7 @@ def evaluate_model(
     width: Width = None,
     depth: Depth = None,
     temperature: Temperature = None,
+    steps: Steps = None,
     seed: Seed = 0,
     halt: Halt = None,
     halt_at: HaltAt = None,
@@ -74,6 +76,7 @@ def evaluate_model(
         width=width,
         depth=depth,
         temperature=temperature,
+        steps=steps,
         seed=seed,
         halt=False if calibration else halt,
         halt_at=halt_at,

@@ -14,6 +14,7 @@ from gram.cli import (
     Model,
     Seed,
     Split,
+    Steps,
     Temperature,
     app,
     console,
@@ -42,6 +43,7 @@ def generate(
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many samples.")] = 16,
     depth: Depth = None,
     temperature: Temperature = None,
+    steps: Steps = None,
     seed: Seed = 0,
     device: Device = "auto",
     out: Annotated[
@@ -66,7 +68,7 @@ def generate(
     from gram.generation import generate as draw
 
     solver = load_solver(model, device)
-    options = sampling_options(solver, depth=depth, temperature=temperature, seed=seed)
+    options = sampling_options(solver, depth=depth, temperature=temperature, steps=steps, seed=seed)
     if process is not None:
         _draw_process(model, solver, options, min(count, MOVING if process.suffix == ".gif" else ROWS), process)
     started = time.perf_counter()

@@ -106,6 +106,13 @@ def test_a_broken_off_run_goes_on_to_the_same_result(
         assert json.loads(str(stored["settings"]))["seed"] == 0
 
 
+def test_a_diffusion_model_samples_in_fewer_steps(folders: dict[str, Path]) -> None:
+    solver = load(folders["d3pm"])
+    few, all_ten = (generate(solver, 20, replace(solver.options, steps=steps)) for steps in (5, None))
+    assert not np.array_equal(few, all_ten)
+    assert_array_equal(generate(solver, 20, replace(solver.options, steps=10)), all_ten)
+
+
 def test_another_seed_does_not_go_on_with_the_same_file(solver: Solver, tmp_path: Path) -> None:
     part = tmp_path / "boards.npz.part"
     part.write_bytes(b'{"task": "sudoku-generation-4", "seed": 7}\n')
@@ -179,6 +186,9 @@ def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_
     ("model", "arguments", "message"),
     [
         ("d3pm", ["--process", "p.gif"], "no supervision steps"),
+        ("d3pm", ["--steps", "3"], "do not divide the 10 steps"),
+        ("autoregressive", ["--steps", "3"], "Only diffusion models"),
+        ("gram", ["--steps", "3"], "Only diffusion models"),
         ("gram", ["--out", "boards.csv"], "must end in"),
         ("gram", ["--process", "p.mp4"], "must end in"),
     ],
@@ -186,7 +196,7 @@ def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_
 def test_what_cannot_be_done_is_refused(
     folders: dict[str, Path], tmp_path: Path, model: str, arguments: list[str], message: str
 ) -> None:
-    arguments = [argument if argument.startswith("-") else str(tmp_path / argument) for argument in arguments]
+    arguments = [argument if argument[0] in "-3" else str(tmp_path / argument) for argument in arguments]
     done = run(str(folders[model]), "--figure", str(tmp_path / "s.png"), *arguments)
     assert isinstance(done.exception, GramError)
     assert message in str(done.exception)

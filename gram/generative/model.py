@@ -58,6 +58,14 @@ class Generative(nn.Module):
         """Nothing is carried from step to step: an empty state of `batch` rows."""
         return State(torch.zeros(batch, 0, 0, device=self.device), None)
 
+    def sample(self, inputs: Tensor, generator: torch.Generator, steps: int | None = None) -> Tensor:
+        """inputs [rows, length] -> one output [rows, length] for each; a diffusion model may be told its steps."""
+        if steps is None:
+            return self.law.sample(inputs, generator=generator, labelled=self.labelled)
+        if not isinstance(self.network, Mdlm | D3pm):
+            raise GramError(f"Only diffusion models have sampling steps, and {self.config.name} is none.")
+        return self.network.sample(inputs, generator=generator, labelled=self.labelled, steps=steps)
+
     @property
     def law(self) -> GenerativeModel:
         """Loss, sampling and likelihood."""

@@ -28,6 +28,8 @@ class SampleOptions:
     """`random` draws a fresh z_0 for every trajectory (the ablation "TRM with random z_0")."""
     perturb: float = 0.0
     """Deviation of noise added to h before every supervision step (PTRM: wide search with a deterministic model)."""
+    steps: int | None = None
+    """Steps of a diffusion model's sampler; None for as many as the model has. Other models have none to choose."""
     keep_steps: bool = False
     """Keep what every supervision step brought, not only the last."""
 

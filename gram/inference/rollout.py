@@ -118,6 +118,8 @@ def sample(
     puzzles, width = len(inputs), options.width
     if isinstance(model, Generative):
         return _drawn(model, inputs, options, first, progress)
+    if options.steps is not None:
+        raise GramError("Only diffusion models sample in a number of steps; choose the depth of a recursive model.")
     if width > 1 and is_deterministic(model, options):
         every = None if progress is None else lambda count: progress(count * width)
         alone = replace(options, width=1)
@@ -150,7 +152,7 @@ def _drawn(
         chunk = first // DRAWN_AT_ONCE + number
         generator = torch.Generator(device=model.device).manual_seed(options.seed * 2**20 + chunk)
         given = torch.from_numpy(inputs[puzzle]).to(model.device)
-        drawn = model.law.sample(given, generator=generator, labelled=model.labelled)
+        drawn = model.sample(given, generator, options.steps)
         found.outputs[puzzle, trajectory] = drawn.cpu().numpy()
         if progress is not None:
             progress(len(puzzle))

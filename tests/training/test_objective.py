@@ -357,6 +357,20 @@ def test_prior_slots_can_teach_everything_and_still_follow_the_prior(
     assert torch.equal(update_of(learning, changed).state.h[:2], update.state.h[:2])
 
 
+def test_rollouts_have_a_temperature_of_their_own(tiny_model: ModelBuilder, tiny_slots: SlotsBuilder) -> None:
+    model = tiny_model()
+    slots = tiny_slots(model, 4)
+    warm, cold = (
+        update_of(objective_of(model, prior_share=0.5, rollout_temperature=t, **NO_HEADS), slots) for t in (1.0, 0.0)
+    )
+    silent = model.step(
+        slots.state.rows(slice(0, 2)), model.encoder(slots.inputs[:2]), lambda _: torch.zeros_like(slots.state.h[:2])
+    )
+    assert_close(cold.state.h[:2], silent.state.h)
+    assert not torch.allclose(warm.state.h[:2], cold.state.h[:2])
+    assert_close(warm.state.h[2:], cold.state.h[2:])  # those who follow the posterior do not notice
+
+
 @pytest.mark.parametrize("guidance", ["none", "gaussian"])
 def test_heads_do_not_reach_the_core(tiny_model: ModelBuilder, tiny_slots: SlotsBuilder, guidance: str) -> None:
     model = tiny_model(guidance=guidance)
