@@ -1,6 +1,7 @@
 """The commands about models that generate: samples out of nothing, and the likelihood of held-out answers."""
 
 import json
+import signal
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from gram.cli import (
     sampling_options,
     whole_numbers,
 )
-from gram.errors import GramError
+from gram.errors import GramError, Interrupted
 from gram.report import FIGURES, bar, check_target, show_samples
 
 if TYPE_CHECKING:
@@ -72,14 +73,18 @@ def generate(
     if process is not None:
         _draw_process(model, solver, options, min(count, MOVING if process.suffix == ".gif" else ROWS), process)
     started = time.perf_counter()
-    with bar(console, "generating", count) as advance:
-        samples = draw(solver, count, options, path=out, progress=advance)
+    try:
+        with bar(console, "generating", count) as advance:
+            samples = draw(solver, count, options, path=out, progress=advance)
+    except KeyboardInterrupt as error:
+        kept = "Nothing was written." if out is None else f"The same command goes on from {out}.part."
+        raise Interrupted(f"Stopped. {kept}", signal.SIGINT) from error
     seconds = time.perf_counter() - started
     scores = score_samples(solver.task, samples)
     show_samples(console, solver.task, samples[:show].astype(int), scores)
     settings = f"depth {options.depth}, temperature {options.temperature}, seed {seed}"
     console.print(f"{settings}; {solver.model.parameter_count:,} parameters; {seconds:.1f} s", highlight=False)
-    title = f"{model}: {min(count, DRAWN)} of {count:,} samples, {settings}"
+    title = f"{Path(model).name}: {min(count, DRAWN)} of {count:,} samples, {settings}"
     sheet_figure(solver.task, samples[:DRAWN].astype(int), title, figure)
     for path, what in ((figure, "Samples, drawn"), (process, "How they came about"), (out, "All samples")):
         if path is not None:
@@ -175,4 +180,4 @@ def _draw_process(name: str, solver: "Solver", options: "SampleOptions", count: 
     blank = solver.task.parse("")[None]
     trajectories = sample(solver.reasoner, blank, replace(options, width=count, keep_steps=True))
     draw = process_animation if path.suffix == ".gif" else process_figure
-    draw(solver.task, trajectories, name, path)
+    draw(solver.task, trajectories, Path(name).name, path)

@@ -17,7 +17,7 @@ import gram.cli_generation
 from gram import generation
 from gram.cli import app
 from gram.config import Recipe
-from gram.errors import GramError
+from gram.errors import GramError, Interrupted
 from gram.evaluation.generation import score_samples
 from gram.evaluation.likelihood import likelihood
 from gram.experiments.images import image_rows
@@ -276,3 +276,14 @@ def test_every_depth_shows_the_same_trajectories(image_folders: list[str]) -> No
 def test_boards_are_no_images(folders: dict[str, Path]) -> None:
     done = CliRunner().invoke(app, ["images", str(folders["gram"]), "-n", "10", "--depths", "1"])
     assert "no images to score" in str(done.exception)
+
+
+def test_ctrl_c_says_how_to_go_on(folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(generation, "sample", interrupted)
+    out = tmp_path / "boards.npz"
+    done = run(str(folders["gram"]), "--figure", str(tmp_path / "s.png"), "--out", str(out))
+    assert isinstance(done.exception, Interrupted)
+    assert f"goes on from {out}.part" in str(done.exception)
