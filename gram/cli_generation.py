@@ -135,6 +135,7 @@ def images(
     network: Annotated[
         Literal["classifier", "inception"], typer.Option(help="Who looks: the shipped classifier, or Inception.")
     ] = "classifier",
+    temperature: Temperature = None,
     seed: Seed = 0,
     device: Device = "auto",
     figure: Annotated[Path, typer.Option(help="Draw ten images of each here.")] = Path("gram-images.png"),
@@ -157,7 +158,10 @@ def images(
     rows = []
     for name, solver in solvers.items():
         with bar(console, f"drawing {name}", count) as advance:
-            rows += image_rows(name, solver, count=count, depths=steps, seed=seed, network=network, progress=advance)
+            options = sampling_options(solver, temperature=temperature, seed=seed)
+            rows += image_rows(
+                name, solver, count=count, depths=steps, options=options, network=network, progress=advance
+            )
     title = f"{task.name}: {count:,} images each against {rows[0].scores.real:,} grey ones, by {network}, seed {seed}"
     table = Table("model", "parameters", "steps", "Inception Score", "FID", title=title)
     for row in rows:

@@ -265,7 +265,7 @@ def test_the_table_of_image_generators_has_a_line_for_each_depth(image_folders: 
 
 def test_every_depth_shows_the_same_trajectories(image_folders: list[str]) -> None:
     solver = load(image_folders[0])
-    (first, last) = image_rows("gram", solver, count=10, depths=[1, 2])
+    (first, last) = image_rows("gram", solver, count=10, depths=[1, 2], options=solver.options)
     blank, options = solver.task.parse("")[None], replace(solver.options, width=10, keep_steps=True)
     kept = sample(solver.model, blank, options).step_outputs
     assert kept is not None

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from gram.evaluation.image_scores import ImageScores, Network, image_scores
 from gram.generation import generate
 from gram.generative.model import Generative
+from gram.inference.options import SampleOptions
 from gram.inference.rollout import Progress, sample
 from gram.solver import Solver
 
@@ -41,7 +42,7 @@ def image_rows(
     *,
     count: int,
     depths: list[int],
-    seed: int = 0,
+    options: SampleOptions,
     network: Network = "classifier",
     progress: Progress | None = None,
 ) -> list[Row]:
@@ -50,28 +51,26 @@ def image_rows(
     All depths look at the same trajectories, so they differ by the steps alone.
     """
     if isinstance(solver.model, Generative):
-        drawn = {
-            _own_steps(solver.model): generate(solver, count, replace(solver.options, seed=seed), progress=progress)
-        }
+        drawn = {_own_steps(solver.model): generate(solver, count, options, progress=progress)}
     else:
-        drawn = _by_depth(solver, count, depths, seed, progress)
+        drawn = _by_depth(solver, count, depths, options, progress)
     rows = []
     for steps, images in drawn.items():
-        scores = image_scores(images, network=network, seed=seed)
+        scores = image_scores(images, network=network, seed=options.seed)
         rows.append(Row(name, steps, solver.model.parameter_count, scores, images[:SHOWN]))
     return rows
 
 
 def _by_depth(
-    solver: Solver, count: int, depths: list[int], seed: int, progress: Progress | None
+    solver: Solver, count: int, depths: list[int], options: SampleOptions, progress: Progress | None
 ) -> dict[int, NDArray[np.uint8]]:
     """Images [count, length] at each depth."""
     blank = solver.task.parse("")[None]
     blocks = []
     for start in range(0, count, AT_ONCE):
         width = min(AT_ONCE, count - start)
-        options = replace(solver.options, depth=max(depths), width=width, seed=seed, halt=False, keep_steps=True)
-        outputs = sample(solver.model, blank, options, first=start, progress=progress).step_outputs
+        some = replace(options, depth=max(depths), width=width, halt=False, keep_steps=True)
+        outputs = sample(solver.model, blank, some, first=start, progress=progress).step_outputs
         if outputs is None:
             raise ValueError("the steps were not kept")
         blocks.append(outputs[0][:, np.array(depths) - 1].astype(np.uint8))
