@@ -26,7 +26,8 @@ app = typer.Typer(
 console = Console()
 
 Model = Annotated[
-    str, typer.Argument(help="A shipped model (nqueens-8, nqueens-10, sudoku-9), a run's folder, or a hub id.")
+    str,
+    typer.Argument(help="A shipped model (nqueens-8, sudoku-9, sudoku-generation, ...), a run's folder, or a hub id."),
 ]
 Width = Annotated[int | None, typer.Option(help="Trajectories per puzzle. Default: the model's recipe.")]
 Depth = Annotated[int | None, typer.Option(help="Supervision steps. Default: the model's recipe.")]

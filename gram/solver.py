@@ -204,7 +204,7 @@ class Solver:
 
 
 def load(name: str | Path, *, device: str = "auto") -> Solver:
-    """Load a shipped model (`nqueens-8`, `nqueens-10`, `sudoku-9`), a folder of `gram train`, or a hub id."""
+    """Load a shipped model (`nqueens-8`, `sudoku-generation`, ...), a folder of `gram train`, or a hub id."""
     return Solver.from_pretrained(name, device=device)
 
 
