@@ -27,7 +27,7 @@ console = Console()
 
 Model = Annotated[
     str,
-    typer.Argument(help="A shipped model (nqueens-8, sudoku-9, sudoku-generation, ...), a run's folder, or a hub id."),
+    typer.Argument(help="A shipped model (nqueens-8, sudoku-generation, ...), a run's folder, or a hub id."),
 ]
 Width = Annotated[int | None, typer.Option(help="Trajectories per puzzle. Default: the model's recipe.")]
 Depth = Annotated[int | None, typer.Option(help="Supervision steps. Default: the model's recipe.")]
