@@ -32,9 +32,7 @@ def sheet_figure(task: Task, samples: Tokens, title: str, path: Path) -> None:
     figure, axes = _grid(math.ceil(len(samples) / columns), columns, len(samples))
     for place, tokens in zip(axes.flat, samples, strict=False):
         task.draw(place, tokens)
-    figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    _save(figure, title, path)
 
 
 def rows_figure(task: Task, rows: dict[str, Tokens], title: str, path: Path) -> None:
@@ -45,9 +43,7 @@ def rows_figure(task: Task, rows: dict[str, Tokens], title: str, path: Path) -> 
         for place, tokens in zip(line, samples, strict=False):
             task.draw(place, tokens)
         line[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
-    figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    _save(figure, title, path)
 
 
 def process_figure(task: Task, trajectories: Trajectories, title: str, path: Path) -> None:
@@ -63,9 +59,7 @@ def process_figure(task: Task, trajectories: Trajectories, title: str, path: Pat
             task.draw(place, boards[step])
     for place, step in zip(axes[0], steps, strict=True):
         place.set_title(f"step {step + 1}", fontsize=9)
-    figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    _save(figure, title, path)
 
 
 def process_animation(task: Task, trajectories: Trajectories, title: str, path: Path) -> None:
@@ -80,12 +74,23 @@ def process_animation(task: Task, trajectories: Trajectories, title: str, path: 
         for place, boards in zip(axes.flat, outputs, strict=False):
             place.clear()
             task.draw(place, boards[step])
-        figure.suptitle(f"{title}: step {step + 1} of {steps}")
+        _put_title(figure, f"{title}: step {step + 1} of {steps}")
         return []
 
     moving = FuncAnimation(figure, draw, frames=steps + LAST_FRAMES, init_func=lambda: [])  # type: ignore[arg-type]
     moving.save(path, writer=PillowWriter(fps=4), dpi=80)
     plt.close(figure)
+
+
+def _save(figure: Figure, title: str, path: Path) -> None:
+    _put_title(figure, title)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _put_title(figure: Figure, title: str) -> None:
+    """Above the places, however tall the figure is."""
+    figure.suptitle(title, y=1 - 0.1 / figure.get_figheight(), va="top", fontsize=11)
 
 
 def _kept(trajectories: Trajectories) -> Tokens:

@@ -10,7 +10,7 @@ from gram.evaluation.image_scores import ImageScores, Network, image_scores
 from gram.generation import generate
 from gram.generative.model import Generative
 from gram.inference.options import SampleOptions
-from gram.inference.rollout import Progress, sample
+from gram.inference.rollout import Progress, is_deterministic, sample
 from gram.solver import Solver
 
 AT_ONCE = 250
@@ -46,12 +46,14 @@ def image_rows(
     network: Network = "classifier",
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The lines of one model: `count` images each, at each of `depths` if it thinks in steps.
+    """The lines of one model: `count` images each, at each of `depths` if it thinks in random steps.
 
     All depths look at the same trajectories, so they differ by the steps alone.
     """
     if isinstance(solver.model, Generative):
         drawn = {_own_steps(solver.model): generate(solver, count, options, progress=progress)}
+    elif is_deterministic(solver.reasoner, options):  # one image, whatever the depth
+        drawn = {options.depth: generate(solver, count, options, progress=progress)}
     else:
         drawn = _by_depth(solver, count, depths, options, progress)
     rows = []

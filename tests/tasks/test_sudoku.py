@@ -369,12 +369,13 @@ def test_draw_marks_each_kind_of_cell() -> None:
     task, given, output = board_with_mistakes()
     task.draw(axes, output, given)
     found = {}
-    for patch in axes.patches:
-        extents = patch.get_path().get_extents()
+    (signs,) = axes.collections
+    for path, colour in zip(signs.get_paths(), signs.get_facecolors(), strict=True):
+        extents = path.get_extents()
         assert extents.width < 1
         assert extents.height < 1
         column, row = np.round(extents.get_points().mean(axis=0)).astype(int)
-        found[int(row * 4 + column)] = colors.to_hex(patch.get_facecolor())
+        found[int(row * 4 + column)] = colors.to_hex(colour)
     assert sorted(found) == [cell for cell in range(16) if output[cell] != BLANK]
     assert {cell for cell, colour in found.items() if colour == "#d62728"} == {6, 7, 9, 10, 12, 14, 15}
     assert {cell for cell, colour in found.items() if colour == "#000000"} == {0}
