@@ -177,11 +177,9 @@ def images(
 def _draw_process(name: str, solver: "Solver", options: "SampleOptions", count: int, path: Path) -> None:
     """The first samples once more, keeping their steps."""
     from gram.experiments.gallery import process_animation, process_figure
+    from gram.generation import blank_input
     from gram.inference.rollout import sample
 
-    if solver.task.scoring != "generation":
-        raise GramError(f"{solver.task.name} answers puzzles: gram solve --figure draws how.")
-    blank = solver.task.parse("")[None]
-    trajectories = sample(solver.reasoner, blank, replace(options, width=count, keep_steps=True))
+    trajectories = sample(solver.reasoner, blank_input(solver.task), replace(options, width=count, keep_steps=True))
     draw = process_animation if path.suffix == ".gif" else process_figure
     draw(solver.task, trajectories, Path(name).name, path)

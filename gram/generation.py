@@ -15,6 +15,7 @@ from gram.errors import GramError
 from gram.inference.options import SampleOptions
 from gram.inference.rollout import DRAWN_AT_ONCE, Progress, sample
 from gram.solver import Solver
+from gram.tasks.base import Task, Tokens
 
 Rows = NDArray[np.uint8]
 """[samples, length] tokens; every task that generates has fewer than 256."""
@@ -37,8 +38,7 @@ def generate(
     (.npz) samples grow in a file beside it, `path` + ".part", and a call that was broken off goes on where that file
     ends, to the same result. In the end `path` holds `tokens` [count, length], the `task`, and the `settings` as JSON.
     """
-    if solver.task.scoring != "generation":
-        raise GramError(f"{solver.task.name} answers puzzles (gram solve): it generates nothing from a blank one.")
+    blank_input(solver.task)  # refuses before anything is written
     if path is None:
         blocks = [_block(solver, options, start, count, progress) for start in range(0, count, BLOCK)]
         return np.concatenate(blocks)
@@ -63,11 +63,17 @@ def generate(
     return tokens
 
 
+def blank_input(task: Task) -> Tokens:
+    """The one input [1, length] of a task that generates; `GramError` for one that answers puzzles."""
+    if task.scoring != "generation":
+        raise GramError(f"{task.name} answers puzzles (gram solve): it generates nothing from a blank one.")
+    return task.parse("")[None]
+
+
 def _block(solver: Solver, options: SampleOptions, start: int, count: int, progress: Progress | None) -> Rows:
     """Samples `start` to the end of its block [rows, length]."""
     some = replace(options, width=min(BLOCK, count - start), keep_steps=False)
-    blank = solver.task.parse("")[None]
-    outputs = sample(solver.model, blank, some, first=start, progress=progress).outputs[0]
+    outputs = sample(solver.model, blank_input(solver.task), some, first=start, progress=progress).outputs[0]
     return np.asarray(outputs, dtype=np.uint8)
 
 

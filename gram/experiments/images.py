@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.evaluation.image_scores import ImageScores, Network, image_scores
-from gram.generation import generate
+from gram.generation import blank_input, generate
 from gram.generative.model import Generative
 from gram.inference.options import SampleOptions
 from gram.inference.rollout import Progress, is_deterministic, sample
@@ -67,12 +67,11 @@ def _by_depth(
     solver: Solver, count: int, depths: list[int], options: SampleOptions, progress: Progress | None
 ) -> dict[int, NDArray[np.uint8]]:
     """Images [count, length] at each depth."""
-    blank = solver.task.parse("")[None]
     blocks = []
     for start in range(0, count, AT_ONCE):
         width = min(AT_ONCE, count - start)
         some = replace(options, depth=max(depths), width=width, halt=False, keep_steps=True)
-        outputs = sample(solver.model, blank, some, first=start, progress=progress).step_outputs
+        outputs = sample(solver.model, blank_input(solver.task), some, first=start, progress=progress).step_outputs
         if outputs is None:
             raise ValueError("the steps were not kept")
         blocks.append(outputs[0][:, np.array(depths) - 1].astype(np.uint8))
