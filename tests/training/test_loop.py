@@ -16,6 +16,8 @@ from torch.testing import assert_close
 
 from gram.config import Recipe
 from gram.errors import GramError
+from gram.evaluation.evaluate import evaluate
+from gram.inference.options import SampleOptions
 from gram.tasks.nqueens import NQueens
 from gram.training.checkpoint import load_model
 from gram.training.loop import in_short, train
@@ -63,6 +65,20 @@ def test_metrics_are_written_on_time_and_finite_or_null(trained: tuple[Path, dic
         assert all(value is None or math.isfinite(value) for value in line.values())
     assert {"reconstruction", "kl_1", "kl_2", "halt", "value", "lr", "gradient_norm"} <= lines[0].keys()
     assert {"validation_negative_elbo", "validation_surrogate"} <= lines[-1].keys()
+
+
+def test_validation_samples_at_the_temperature_of_the_recipe(
+    queens_recipe: RecipeBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def noted(model: Any, task: Any, split: str, options: SampleOptions, **more: Any) -> dict[str, Any]:
+        asked.append((split, options.temperature))
+        return evaluate(model, task, split, options, **more)
+
+    monkeypatch.setattr("gram.training.loop.evaluate", noted)
+    run(queens_recipe(train=SHORT, eval={"temperature": 0.7, "depth": 2, "width": 3}), tmp_path / "run")
+    assert asked == [("validation", 0.7), ("validation", 0.7), ("test", 0.7)]
 
 
 def test_the_loss_falls(trained: tuple[Path, dict[str, Any]]) -> None:
