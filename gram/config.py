@@ -136,6 +136,8 @@ class ObjectiveConfig(Section):
     """Let these slots (without guidance: all) train the rest too: each learns to reach the solution nearest to it."""
     rollout_temperature: float = Field(1.0, ge=0)
     """Noise temperature of these rollouts: the one at which the model will be sampled."""
+    reserve: int = Field(0, ge=0)
+    """Images that wait beside the targets of these rollouts: the more there are, the nearer is the nearest."""
     halt_weight: float = Field(0.5, ge=0)
     """Weight of the halt loss."""
     value_weight: float = Field(0.5, ge=0)

@@ -126,6 +126,7 @@ def test_a_puzzle_id_changes_the_answer_and_must_exist(runs: Path) -> None:
     ("changes", "message"),
     [
         (RUNS["digits"] | {"model": {"image": [4, 4]}}, "does not fit digits"),
+        (RUNS["digits"] | {"objective": {"reserve": 4}}, "objective.reserve is for images"),
         (RUNS["tokens"] | {"model": {"puzzle_tokens": 1}}, "no puzzle ids"),
         (RUNS["tokens with ids"] | {"model": {"puzzle_tokens": 1, "puzzles": 7}}, "5 puzzle ids"),
         (

@@ -32,8 +32,13 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
         raise GramError(
             f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
         )
-    if recipe.objective.learn_from_rollouts:
+    objective = recipe.objective
+    if objective.learn_from_rollouts:
         _check_rollouts(task, splits["train"].groups)
+    if objective.reserve and (task.scoring != "generation" or task.repairs or not objective.learn_from_rollouts):
+        raise GramError(
+            "objective.reserve is for images, with objective.learn_from_rollouts: their rollouts exchange targets."
+        )
 
 
 def _check_rollouts(task: Task, groups: Tokens) -> None:

@@ -64,6 +64,7 @@ class SlotFeeder:
         seed: int,
         team: Team,
         puzzle_ids: bool = False,
+        reserve: int = 0,
     ) -> None:
         self.task = task
         self.examples = examples
@@ -76,6 +77,8 @@ class SlotFeeder:
         """rows of this epoch in the order of the deal"""
         self.dealt = 0
         """how many of them are dealt"""
+        self.reserve = torch.from_numpy(examples.targets[self._next_rows(reserve)])
+        """[reserve, length] targets that wait for a rollout near them, where rollouts exchange theirs"""
 
     def _next_rows(self, count: int) -> Tokens:
         """The next rows [count] of the deal; a new epoch begins where one ends."""
@@ -137,15 +140,16 @@ class SlotFeeder:
         return torch.from_numpy(self.task.repair(inputs.cpu().numpy(), outputs.cpu().numpy(), seeds))
 
     def _exchanged(self, slots: Slots, outputs: Tensor) -> Tensor:
-        """[rows, length] the slots' own targets, dealt anew so that they are as near to the outputs as they can be.
+        """[rows, length] the slots' own targets and the reserve, dealt anew as near to the outputs as they can be.
 
-        Every target stays with one slot: the nearest of all training targets would favour the plain ones, and teach the
-        model to copy them.
+        Every target stays with one slot, or waits until one comes near: the nearest of all training targets would
+        favour the plain ones. So what the model draws too rarely piles up in the reserve until it is the nearest.
         """
         rest = torch.zeros_like(slots.targets[len(outputs) :])  # of slots that do not roll out
         drawn = self.team.gather(torch.cat([outputs, rest])).cpu()[: self.team.prior]
-        targets = self.team.gather(slots.targets).cpu()[: self.team.prior]
+        targets = torch.cat([self.team.gather(slots.targets).cpu()[: self.team.prior], self.reserve])
         _, order = linear_sum_assignment(torch.cdist(drawn.float(), targets.float(), p=0).numpy())
+        self.reserve = targets[np.setdiff1d(np.arange(len(targets)), order)]
         return targets[torch.from_numpy(order)[torch.from_numpy(self.team.own[: len(outputs)])]]
 
     def _nearest(self, slots: Slots, outputs: Tensor) -> Tensor:

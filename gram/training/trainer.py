@@ -62,6 +62,7 @@ class Trainer:
             seed=config.seed,
             team=self.team,
             puzzle_ids=puzzle_embeddings(self.model) is not None,
+            reserve=recipe.objective.reserve,
         )
         self.slots = self.feeder.start(self.model, fabric.device)
         self.generator = torch.Generator(device=fabric.device).manual_seed(config.seed)
@@ -138,6 +139,7 @@ class Trainer:
                     tensors[f"optimizer.{number}.{index}.{key}"] = torch.as_tensor(value)
         tensors |= {f"slots.{name}": self.team.gather(part) for name, part in slot_tensors(self.slots).items()}
         tensors["feeder.order"] = torch.from_numpy(self.feeder.order)
+        tensors["feeder.reserve"] = self.feeder.reserve
         tensors["generator"] = self.generator.get_state()
         tensors["torch"] = torch.get_rng_state()
         other = {
@@ -163,6 +165,7 @@ class Trainer:
         parts = {name: part[own].to(self.fabric.device) for name, part in _below("slots.", tensors).items()}
         self.slots = slots_of(parts)
         self.feeder.order = tensors["feeder.order"].numpy()
+        self.feeder.reserve = tensors["feeder.reserve"].cpu()
         self.feeder.dealt = other["dealt"]
         self.feeder.generator.bit_generator.state = other["numpy"]
         self.generator.set_state(tensors["generator"].cpu())

@@ -30,6 +30,11 @@ STEPS = 24
 VARIANTS: dict[str, dict[str, Any]] = {
     "gram": {"objective": {"learn_from_rollouts": True, "prior_share": 0.5}},
     "trm": {"model": {"guidance": "none"}, "objective": {"prior_share": 0}, "train": {"halt_in_training": True}},
+    "images, with a reserve": {
+        "task": {"name": "digits", "options": {}},
+        "model": {"image": [8, 8]},
+        "objective": {"learn_from_rollouts": True, "prior_share": 0.5, "reserve": 9},
+    },
     "flat, adam_atan2": {"model": {"state": "flat"}, "train": {"optimizer": "adam_atan2"}},
 }
 

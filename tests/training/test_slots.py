@@ -222,3 +222,21 @@ def test_rollouts_of_images_exchange_their_targets() -> None:
     assert torch.equal(slots.targets[4:], before[4:])
     feeder.retarget(slots, torch.ones_like(drawn))
     assert sorted(slots.targets[:4].tolist()) == sorted(before[:4].tolist())  # whatever was drawn, none is lost
+
+
+def test_an_exchange_with_the_reserve_loses_no_target() -> None:
+    task = Digits()
+    examples = task.split("train")
+    feeder = SlotFeeder(task, examples, steps=2, explore=0.0, seed=0, team=Team(6, prior=4), reserve=20)
+    slots = feeder.start(Generative(VAE, vocab_size=3, length=64), CPU)
+
+    def pool() -> list[list[int]]:
+        return sorted([*slots.targets[:4].tolist(), *feeder.reserve.tolist()])
+
+    before, waiting = pool(), feeder.reserve.clone()
+    drawn = torch.stack([slots.targets[3], waiting[7], waiting[0], slots.targets[1]])
+    drawn[:, 5] = 3 - drawn[:, 5]
+    feeder.retarget(slots, drawn)
+    assert (slots.targets[:4] != drawn).sum() <= 4  # each has found the one that it nearly is
+    assert len(feeder.reserve) == 20
+    assert pool() == before
