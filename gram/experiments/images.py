@@ -51,7 +51,8 @@ def image_rows(
     All depths look at the same trajectories, so they differ by the steps alone.
     """
     if isinstance(solver.model, Generative):
-        drawn = {_own_steps(solver.model): generate(solver, count, options, progress=progress)}
+        steps = options.steps or solver.model.law.sampling_steps
+        drawn = {steps: generate(solver, count, options, progress=progress)}
     elif is_deterministic(solver.reasoner, options):  # one image, whatever the depth
         drawn = {options.depth: generate(solver, count, options, progress=progress)}
     else:
@@ -77,10 +78,3 @@ def _by_depth(
         blocks.append(outputs[0][:, np.array(depths) - 1].astype(np.uint8))
     found = np.concatenate(blocks)
     return {depth: found[:, column] for column, depth in enumerate(depths)}
-
-
-def _own_steps(model: Generative) -> int:
-    """Calls of the network for one image, at most."""
-    options = model.law.config  # type: ignore[attr-defined]
-    steps: int = getattr(options, "sample_steps", getattr(options, "steps", 1))
-    return model.length if model.config.name == "autoregressive" else steps

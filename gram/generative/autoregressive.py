@@ -49,6 +49,7 @@ class Autoregressive(nn.Module):
     def __init__(self, config: AutoregressiveConfig, *, vocab_size: int, length: int) -> None:
         super().__init__()
         self.config, self.vocab_size, self.length = config, vocab_size, length
+        self.sampling_steps = length
         # Two tables: the same token means one thing as a given and another as an answer.
         self.inputs, self.outputs = embedding(vocab_size, config.dim), embedding(vocab_size, config.dim)
         # The last output token predicts nothing, so it is never read.

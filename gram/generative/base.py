@@ -22,6 +22,9 @@ PADDING = 0
 class GenerativeModel(Protocol):
     """What every model of this package can do. All randomness comes from `generator`, on the tensors' device."""
 
+    sampling_steps: int
+    """steps of its sampler for one output, if nobody chooses fewer"""
+
     def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
         """inputs, targets [rows, length] -> the scalar to minimise, per labelled token, and metrics."""
 

@@ -110,6 +110,7 @@ class D3pm(nn.Module):
     def __init__(self, config: D3pmConfig, *, vocab_size: int, length: int) -> None:
         super().__init__()
         self.config, self.vocab_size, self.length = config, vocab_size, length
+        self.sampling_steps = config.steps
         self.transitions = Transitions(config.kind, vocab_size=vocab_size, steps=config.steps)
         self.denoiser: nn.Module = Denoiser(
             config, vocab_size=vocab_size, states=self.transitions.states, length=length

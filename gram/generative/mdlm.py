@@ -34,6 +34,7 @@ class Mdlm(nn.Module):
     def __init__(self, config: MdlmConfig, *, vocab_size: int, length: int) -> None:
         super().__init__()
         self.config, self.vocab_size, self.length = config, vocab_size, length
+        self.sampling_steps = config.sample_steps
         self.mask = vocab_size
         self.denoiser: nn.Module = Denoiser(config, vocab_size=vocab_size, states=vocab_size + 1, length=length)
 

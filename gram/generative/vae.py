@@ -41,6 +41,7 @@ class Vae(nn.Module):
         if vocab_size != WHITE + 1:
             raise GramError(f"A VAE is for images of tokens {BLACK} and {WHITE}, not for {vocab_size} tokens.")
         self.config, self.vocab_size, self.length = config, vocab_size, length
+        self.sampling_steps = 1
         self.encoder = _perceptron(length, config.hidden, 2 * config.latent)
         self.decoder = _perceptron(config.latent, config.hidden, length)
 
