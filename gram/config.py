@@ -3,7 +3,7 @@
 How a recipe is read from files and overrides is in `gram.recipe`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -12,8 +12,6 @@ from gram.errors import GramError
 Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "direct"]
 
 
-PATCH = 2
-"""Side of an image's patches, in pixels; each patch is one position."""
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -32,7 +30,27 @@ class TaskConfig(Section):
     """Keyword arguments of the task, such as `size: 8`; the task itself refuses unknown ones."""
 
 
-class ModelConfig(Section):
+class ImageSection(Section):
+    """How a network sees an image."""
+
+    image: tuple[int, int] | None = None
+    """Height and width of an image whose patches are the positions; None for plain tokens."""
+    patch: int = Field(2, ge=1)
+    """Side of these patches in pixels: 2 as published; 4 makes a quarter of the positions."""
+
+    def content_positions(self, length: int) -> int:
+        """How many positions `length` content tokens take."""
+        return length if self.image is None else length // self.patch**2
+
+    @model_validator(mode="after")
+    def _patches_fit(self) -> Self:
+        if self.image is not None and any(side < self.patch or side % self.patch for side in self.image):
+            height, width = self.image
+            raise ValueError(f"an image of {height} x {width} cannot be cut into {self.patch} x {self.patch} patches")
+        return self
+
+
+class ModelConfig(ImageSection):
     """One recursive reasoner. Symbols of the paper are given in brackets."""
 
     dim: int = Field(64, ge=1)
@@ -55,8 +73,6 @@ class ModelConfig(Section):
     """Hidden width of the SwiGLU over tokens."""
     positions: Literal["none", "learned", "rope"] = "learned"
     """Learned position embeddings, rotary ones inside attention, or none."""
-    image: tuple[int, int] | None = None
-    """Height and width of an image whose 2 x 2 patches are the positions; None for plain tokens."""
     puzzle_tokens: int = Field(0, ge=0)
     """Tokens in front that hold the puzzle's own embedding (ARC)."""
     puzzle_width: int = Field(0, ge=0)
@@ -90,7 +106,7 @@ class ModelConfig(Section):
 
     def position_count(self, length: int) -> int:
         """How many positions the state has for `length` content tokens."""
-        return self.puzzle_tokens + (length if self.image is None else length // PATCH**2)
+        return self.puzzle_tokens + self.content_positions(length)
 
     @model_validator(mode="after")
     def _consistent(self) -> "ModelConfig":
@@ -104,10 +120,6 @@ class ModelConfig(Section):
             )
         if self.log_sigma_range[0] >= self.log_sigma_range[1]:
             raise ValueError("log_sigma_range must rise")
-        if self.image is not None and any(side < PATCH or side % PATCH for side in self.image):
-            raise ValueError(
-                f"an image of {self.image[0]} x {self.image[1]} cannot be cut into {PATCH} x {PATCH} patches"
-            )
         if self.image is not None and self.puzzle_tokens:
             raise ValueError("an image has no puzzle tokens in front: set puzzle_tokens and puzzles to 0")
         if self.puzzles and not self.puzzle_tokens:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from gram.config import PATCH, Section
+from gram.config import ImageSection, Section
 from gram.errors import GramError
 from gram.nn.images import PatchDecoder, PatchEncoder
 from gram.nn.layers import Attention, KeyValues, Linear, Rope, SwiGLU, rms_norm, truncated_normal_
@@ -40,19 +40,11 @@ class TransformerConfig(Section):
         return self
 
 
-class DenoiserConfig(TransformerConfig):
+class DenoiserConfig(TransformerConfig, ImageSection):
     """A Transformer that sees the input, a noisy output and, where it has a code for it, the time."""
 
     time_dim: int = Field(64, ge=0)
     """Width of the time's code, which modulates every block (DiT, adaLN-zero); 0 for plain blocks without time."""
-    image: tuple[int, int] | None = None
-    """Height and width of an image whose 2 x 2 patches are the positions (unconditional); None for plain tokens."""
-
-    @model_validator(mode="after")
-    def _patches_fit(self) -> "DenoiserConfig":
-        if self.image is not None and any(side < PATCH or side % PATCH for side in self.image):
-            raise ValueError(f"an image of {self.image} cannot be cut into {PATCH} x {PATCH} patches")
-        return self
 
 
 class Modulation(nn.Module):
@@ -160,14 +152,13 @@ class Denoiser(nn.Module):
         if config.time_dim:
             width = config.time_dim
             self.time = nn.Sequential(nn.Linear(FREQUENCIES, width), nn.SiLU(), nn.Linear(width, width))
-        positions = length
+        positions = config.content_positions(length)
         self.head: nn.Module
         if config.image is not None:
             if config.image[0] * config.image[1] != length:
                 raise GramError(f"An image of {config.image} does not have {length} pixels.")
-            positions = length // PATCH**2
-            self.patches = PatchEncoder(config.dim, config.image)
-            self.head = PatchDecoder(config.dim, vocab_size, config.image)
+            self.patches = PatchEncoder(config.dim, config.image, config.patch)
+            self.head = PatchDecoder(config.dim, vocab_size, config.image, config.patch)
             nn.init.zeros_(self.head.out.weight)
         else:
             self.inputs, self.noisy = embedding(vocab_size, config.dim), embedding(states, config.dim)

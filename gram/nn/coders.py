@@ -23,7 +23,7 @@ class Encoder(nn.Module):
         self.dim = config.dim
         self.puzzle_tokens = config.puzzle_tokens
         std = 1 / math.sqrt(config.dim)  # times sqrt(D) gives unit variance
-        self.patches = None if config.image is None else PatchEncoder(config.dim, config.image)
+        self.patches = None if config.image is None else PatchEncoder(config.dim, config.image, config.patch)
         if self.patches is None:
             self.tokens = nn.Parameter(truncated_normal_(torch.empty(vocab_size, config.dim), std))
         self.positions: nn.Parameter | None = None
@@ -71,7 +71,7 @@ class Decoder(nn.Module):
         self.puzzle_tokens = config.puzzle_tokens
         self.lm: nn.Module = Linear(config.dim, vocab_size)
         if config.image is not None:
-            self.lm = PatchDecoder(config.dim, vocab_size, config.image)
+            self.lm = PatchDecoder(config.dim, vocab_size, config.image, config.patch)
         pooled = config.readout == "pooled"
         self.pool = SwiGLU(config.dim, config.dim) if pooled else None
         self.halt = nn.Linear(config.dim, 2)

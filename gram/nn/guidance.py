@@ -75,7 +75,7 @@ class Guidance(nn.Module):
         self.posterior = GaussianHead(config)
         self.targets: nn.Embedding | PatchEncoder
         if config.image is not None:
-            self.targets = PatchEncoder(config.dim, config.image)
+            self.targets = PatchEncoder(config.dim, config.image, config.patch)
         else:
             # One row more than the vocabulary: the last one stands for "no label here".
             self.targets = nn.Embedding(vocab_size + 1, config.dim)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -14,9 +15,10 @@ from gram.training.losses import random_noise
 ModelBuilder = Callable[..., Reasoner]
 
 
-def test_a_pixel_moves_the_patches_within_its_reach_only() -> None:
+@pytest.mark.parametrize("patch", [2, 4])
+def test_a_pixel_moves_the_patches_within_its_reach_only(patch: int) -> None:
     torch.manual_seed(0)
-    encoder = PatchEncoder(8, (12, 16))
+    encoder = PatchEncoder(8, (12, 16), patch)
     # Group norm looks at the whole image; without it the reach is that of two 5 x 5 convolutions: 4 pixels.
     for block in encoder.blocks:
         block[2] = torch.nn.Identity()
@@ -24,11 +26,11 @@ def test_a_pixel_moves_the_patches_within_its_reach_only() -> None:
     dotted = black.clone()
     row, column = 6, 9
     dotted[0, row * 16 + column] = 2
-    moved = (encoder(black) != encoder(dotted)).any(dim=-1).view(6, 8)
-    for y in range(6):
-        for x in range(8):
-            near = 2 * y + 1 >= row - 4 and 2 * y <= row + 4 and 2 * x + 1 >= column - 4 and 2 * x <= column + 4
-            assert bool(moved[y, x]) == near
+    moved = (encoder(black) != encoder(dotted)).any(dim=-1).view(12 // patch, 16 // patch)
+    for y, x in np.ndindex(*moved.shape):
+        top, left, last = patch * y, patch * x, patch - 1
+        near = top + last >= row - 4 and top <= row + 4 and left + last >= column - 4 and left <= column + 4
+        assert bool(moved[y, x]) == near
 
 
 def test_unlabelled_and_blank_pixels_are_neither_black_nor_white() -> None:
@@ -40,15 +42,17 @@ def test_unlabelled_and_blank_pixels_are_neither_black_nor_white() -> None:
     assert not torch.allclose(blank, white)
 
 
-def test_the_four_pixels_of_a_patch_come_from_its_state() -> None:
+@pytest.mark.parametrize("patch", [2, 3])
+def test_the_pixels_of_a_patch_come_from_its_state(patch: int) -> None:
     torch.manual_seed(0)
-    decoder = PatchDecoder(8, 3, (4, 6))
+    decoder = PatchDecoder(8, 3, (2 * patch, 3 * patch), patch)
     h = torch.randn(2, 6, 8)
     changed = h.clone()
     changed[0, 4] += 1.0  # the second row of patches, its middle
-    moved = (decoder(h) != decoder(changed)).any(dim=-1).view(2, 4, 6)
-    assert moved[0].nonzero().tolist() == [[2, 2], [2, 3], [3, 2], [3, 3]]
-    assert not moved[1].any()
+    moved = (decoder(h) != decoder(changed)).any(dim=-1).view(2, 2 * patch, 3 * patch)
+    inside = torch.zeros_like(moved)
+    inside[0, patch:, patch : 2 * patch] = True
+    assert torch.equal(moved, inside)
 
 
 @pytest.mark.parametrize("guidance", ["gaussian", "none"])
