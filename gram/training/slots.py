@@ -148,7 +148,7 @@ class SlotFeeder:
         rest = torch.zeros_like(slots.targets[len(outputs) :])  # of slots that do not roll out
         drawn = self.team.gather(torch.cat([outputs, rest])).cpu()[: self.team.prior]
         targets = torch.cat([self.team.gather(slots.targets).cpu()[: self.team.prior], self.reserve])
-        _, order = linear_sum_assignment(torch.cdist(drawn.float(), targets.float(), p=0).numpy())
+        _, order = linear_sum_assignment(torch.cdist(drawn.float(), targets.float()).square().numpy())
         self.reserve = targets[np.setdiff1d(np.arange(len(targets)), order)]
         return targets[torch.from_numpy(order)[torch.from_numpy(self.team.own[: len(outputs)])]]
 

@@ -42,6 +42,20 @@ def test_unlabelled_and_blank_pixels_are_neither_black_nor_white() -> None:
     assert not torch.allclose(blank, white)
 
 
+def test_equal_images_are_encoded_once_with_the_same_result_and_gradient() -> None:
+    torch.manual_seed(0)
+    encoder = PatchEncoder(8, (4, 6))
+    image = torch.randint(1, 3, (1, 24))
+    together, alone = encoder(image.expand(3, -1)), torch.cat([encoder(image) for _ in range(3)])
+    assert_close(together, alone)
+    weights = list(encoder.parameters())
+    for a, b in zip(
+        *(torch.autograd.grad(out.square().sum(), weights) for out in (together, alone)),
+        strict=True,
+    ):
+        assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("patch", [2, 3])
 def test_the_pixels_of_a_patch_come_from_its_state(patch: int) -> None:
     torch.manual_seed(0)
