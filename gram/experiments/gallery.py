@@ -78,7 +78,7 @@ def process_animation(task: Task, trajectories: Trajectories, title: str, path: 
         return []
 
     moving = FuncAnimation(figure, draw, frames=steps + LAST_FRAMES, init_func=lambda: [])  # type: ignore[arg-type]
-    moving.save(path, writer=PillowWriter(fps=4), dpi=80)
+    moving.save(path, writer=PillowWriter(fps=4), dpi=160)
     plt.close(figure)
 
 
