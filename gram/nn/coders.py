@@ -37,8 +37,7 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: Tensor, puzzle_ids: Tensor | None = None) -> Tensor:
         """inputs [batch, length] (and puzzle_ids [batch]) -> e_x [batch, positions, dim]."""
-        # Patches have unit variance already; tokens get it from the factor at the end.
-        embedded = self.tokens[inputs] if self.patches is None else self.patches(inputs) / math.sqrt(self.dim)
+        embedded = self.tokens[inputs] if self.patches is None else self._patched(inputs, self.patches)
         if self.puzzles is not None:
             if puzzle_ids is None:
                 raise ValueError("this model has puzzle embeddings: give puzzle_ids")
@@ -50,6 +49,13 @@ class Encoder(nn.Module):
         if self.positions is not None:
             embedded = math.sqrt(0.5) * (embedded + self.positions)  # keeps unit variance
         return math.sqrt(self.dim) * embedded
+
+    def _patched(self, images: Tensor, patches: PatchEncoder) -> Tensor:
+        """images [batch, pixels] -> [batch, positions, dim], at the scale of the tokens' embeddings."""
+        if len(images) > 1 and bool((images == images[:1]).all()):  # the blank input: convolved once for all rows
+            return self._patched(images[:1], patches).expand(len(images), -1, -1)
+        # Patches have unit variance already; tokens get it from the factor at the end.
+        return patches(images) / math.sqrt(self.dim)  # type: ignore[no-any-return]
 
 
 class Readout(NamedTuple):

@@ -42,9 +42,9 @@ def test_unlabelled_and_blank_pixels_are_neither_black_nor_white() -> None:
     assert not torch.allclose(blank, white)
 
 
-def test_equal_images_are_encoded_once_with_the_same_result_and_gradient() -> None:
+def test_equal_inputs_are_encoded_once_with_the_same_result_and_gradient(tiny_model: ModelBuilder) -> None:
     torch.manual_seed(0)
-    encoder = PatchEncoder(8, (4, 6))
+    encoder = tiny_model(image=(4, 6), length=24, vocab_size=3).encoder
     image = torch.randint(1, 3, (1, 24))
     together, alone = encoder(image.expand(3, -1)), torch.cat([encoder(image) for _ in range(3)])
     assert_close(together, alone)
