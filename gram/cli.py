@@ -21,7 +21,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Generative recursive reasoning: tiny networks refine a latent state, at random, until many answers stand.",
 )
 console = Console()
 
@@ -37,9 +36,27 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 HaltAt = Annotated[float | None, typer.Option(help="Probability of being right from which on it says so.")]
 Halt = Annotated[bool | None, typer.Option("--halt/--no-halt", help="Stop a trajectory when its halt head says so.")]
 Steps = Annotated[int | None, typer.Option(min=1, help="Diffusion models: steps of the sampler. Default: all.")]
+TopP = Annotated[float | None, typer.Option(help="Autoregressive models: share of probability to draw from.")]
 ONE_THREAD_WIDTH = 64
 """Up to this many trajectories one thread is fastest: on a busy machine several would mostly wait for each other."""
 Split = Literal["train", "validation", "test"]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from gram import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version, and exit.")
+    ] = False,
+) -> None:
+    """Generative recursive reasoning: tiny networks refine a latent state, at random, until many answers stand."""
 
 
 @app.command("eval")
@@ -49,6 +66,7 @@ def evaluate_model(
     depth: Depth = None,
     temperature: Temperature = None,
     steps: Steps = None,
+    top_p: TopP = None,
     seed: Seed = 0,
     halt: Halt = None,
     halt_at: HaltAt = None,
@@ -78,6 +96,7 @@ def evaluate_model(
         depth=depth,
         temperature=temperature,
         steps=steps,
+        top_p=top_p,
         seed=seed,
         halt=False if calibration else halt,
         halt_at=halt_at,

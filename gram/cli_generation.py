@@ -17,6 +17,7 @@ from gram.cli import (
     Split,
     Steps,
     Temperature,
+    TopP,
     app,
     console,
     load_same_task,
@@ -25,7 +26,7 @@ from gram.cli import (
     whole_numbers,
 )
 from gram.errors import GramError, Interrupted
-from gram.report import FIGURES, bar, check_target, show_samples
+from gram.report import FIGURES, bar, check_target, settings_text, show_samples
 
 if TYPE_CHECKING:
     from gram.inference.options import SampleOptions
@@ -45,6 +46,7 @@ def generate(
     depth: Depth = None,
     temperature: Temperature = None,
     steps: Steps = None,
+    top_p: TopP = None,
     seed: Seed = 0,
     device: Device = "auto",
     out: Annotated[
@@ -69,7 +71,8 @@ def generate(
     from gram.generation import generate as draw
 
     solver = load_solver(model, device)
-    options = sampling_options(solver, depth=depth, temperature=temperature, steps=steps, seed=seed)
+    options = sampling_options(solver, depth=depth, temperature=temperature, steps=steps, top_p=top_p, seed=seed)
+    chosen = options.heeded(solver.model.sample_settings - {"width", "keep_steps"})
     if process is not None:
         _draw_process(model, solver, options, min(count, MOVING if process.suffix == ".gif" else ROWS), process)
     started = time.perf_counter()
@@ -82,7 +85,7 @@ def generate(
     seconds = time.perf_counter() - started
     scores = score_samples(solver.task, samples)
     show_samples(console, solver.task, samples[:show].astype(int), scores)
-    settings = f"depth {options.depth}, temperature {options.temperature}, seed {seed}"
+    settings = settings_text(chosen)
     console.print(f"{settings}; {solver.model.parameter_count:,} parameters; {seconds:.1f} s", highlight=False)
     title = f"{Path(model).name}: {min(count, DRAWN)} of {count:,} samples, {settings}"
     sheet_figure(solver.task, samples[:DRAWN].astype(int), title, figure)
@@ -90,7 +93,7 @@ def generate(
         if path is not None:
             console.print(f"{what}: {path}", markup=False, soft_wrap=True)
     if json_file is not None:
-        figures = {**scores, "model": model, "task": solver.task.name, "seconds": seconds, **vars(options)}
+        figures = {**scores, "model": model, "task": solver.task.name, "seconds": seconds, **chosen}
         json_file.write_text(json.dumps(figures, indent=2) + "\n")
 
 
@@ -136,6 +139,7 @@ def images(
         Literal["classifier", "inception"], typer.Option(help="Who looks: the shipped classifier, or Inception.")
     ] = "classifier",
     temperature: Temperature = None,
+    steps: Steps = None,
     seed: Seed = 0,
     device: Device = "auto",
     figure: Annotated[Path, typer.Option(help="Draw ten images of each here.")] = Path("gram-images.png"),
@@ -144,7 +148,7 @@ def images(
     """The paper's table of image generators: Inception Score and FID of every model, over depths."""
     check_target(figure, FIGURES)
     check_target(json_file)
-    steps = whole_numbers("depths", depths)
+    chosen_depths = whole_numbers("depths", depths)
     from rich.table import Table
 
     from gram.experiments.gallery import rows_figure
@@ -155,12 +159,17 @@ def images(
     task = next(iter(solvers.values())).task
     if not isinstance(task, BinaryImages):
         raise GramError(f"{task.name} has no images to score: give models of mnist or digits.")
+    given = {"temperature": temperature, "steps": steps, "seed": seed}
+    if steps is not None and not any("steps" in solver.model.sample_settings for solver in solvers.values()):
+        raise GramError("None of these is a diffusion model: --steps means nothing to them.")
     rows = []
     for name, solver in solvers.items():
+        # Different models stand beside each other: each is told what it heeds.
+        heeded = {key: value for key, value in given.items() if key in solver.model.sample_settings}
+        options = sampling_options(solver, **heeded)
         with bar(console, f"drawing {name}", count) as advance:
-            options = sampling_options(solver, temperature=temperature, seed=seed)
             rows += image_rows(
-                name, solver, count=count, depths=steps, options=options, network=network, progress=advance
+                name, solver, count=count, depths=chosen_depths, options=options, network=network, progress=advance
             )
     title = f"{task.name}: {count:,} images each against {rows[0].scores.real:,} grey ones, by {network}, seed {seed}"
     table = Table("model", "parameters", "steps", "Inception Score", "FID", title=title)

@@ -225,7 +225,9 @@ class EvalConfig(Section):
     width: int = Field(20, ge=1)
     """Trajectories per input."""
     temperature: float = Field(1.0, ge=0)
-    """Noise temperature: 0 follows the mean."""
+    """Noise temperature: 0 follows the mean, or takes the most probable token."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    """Autoregressive models: draw among the most probable tokens that together have this probability."""
     halt: bool = False
     """Stop a trajectory when its halt head says so."""
     halt_at: float = Field(0.5, gt=0, lt=1)

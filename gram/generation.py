@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -83,7 +83,7 @@ def _settings(solver: Solver, options: SampleOptions) -> dict[str, Any]:
     for name, tensor in solver.model.state_dict().items():
         weights.update(name.encode())
         weights.update(tensor.cpu().numpy().tobytes())
-    chosen = {key: value for key, value in asdict(options).items() if key not in ("width", "keep_steps")}
+    chosen = options.heeded(solver.model.sample_settings - {"width", "keep_steps"})
     return {"task": solver.task.name, "weights": weights.hexdigest()[:16], **chosen}
 
 

@@ -50,14 +50,20 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
+def settings_text(settings: dict[str, Any]) -> str:
+    """depth 16 x width 20, temperature 1.0, seed 0: as far as the model heeds them."""
+    size = [f"{name} {settings[name]}" for name in ("depth", "steps", "width") if settings.get(name) is not None]
+    rest = [f"{name} {settings[name]}" for name in ("temperature", "top_p", "seed") if name in settings]
+    return ", ".join([" x ".join(size)] * bool(size) + rest)
+
+
 def show_result(console: Console, result: dict[str, Any]) -> None:
     """Print an evaluation as its task is scored, with every setting."""
     title = f"{result['task']}, {result['split']} split {result['split_hash']}"
     tables = {"solutions": _solutions_table, "generation": _generation_table, "votes": _votes_table}
     console.print(tables[result.get("scoring", "solutions")](result, title))
     console.print(
-        f"depth {result['depth']} x width {result['width']}, temperature {result['temperature']}, "
-        f"seed {result['seed']}, mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
+        f"{settings_text(result)}, mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
     )
     if "selection" in result:
         chosen = ", ".join(f"{rule} {percent(share)}" for rule, share in result["selection"].items())
@@ -149,7 +155,6 @@ def show_sweep(console: Console, entries: list[dict[str, Any]]) -> None:
 
 def show_answers(console: Console, result: "Result", most: int) -> None:
     """Print the puzzle beside its distinct verified solutions, or the best guess, plainly called one."""
-    options = result.options
     boards = [("puzzle", result.task.render(result.given, result.given))]
     for i, (board, count) in enumerate(zip(result.distinct[:most], result.counts, strict=False)):
         boards.append((f"solution {i + 1} (x{count})", result.task.render(board, result.given)))
@@ -159,10 +164,9 @@ def show_answers(console: Console, result: "Result", most: int) -> None:
         console.print(side_by_side(row) + "\n", markup=False, highlight=False)
     known = result.task.solutions(result.given)
     of_all = "" if known is None else f" of {len(known)}"
-    settings = f"depth {options.depth}, temperature {options.temperature}, seed {options.seed}"
     console.print(
         f"{len(result.distinct)}{of_all} distinct solutions found and verified; "
-        f"{int(result.valid.sum())} of {options.width} trajectories valid ({settings})"
+        f"{int(result.valid.sum())} of {len(result.valid)} trajectories valid ({settings_text(result.settings)})"
     )
     console.print(f"{'Verified' if result.verified else 'Unverified'} answer chosen by {result.chosen_by}.")
     if result.stopped:
@@ -225,10 +229,7 @@ def answers_as_json(result: "Result") -> dict[str, Any]:
         "solutions": result.distinct.tolist(),
         "counts": result.counts.tolist(),
         "valid_trajectories": int(result.valid.sum()),
-        "width": result.options.width,
-        "depth": result.options.depth,
-        "temperature": result.options.temperature,
-        "seed": result.options.seed,
+        **result.settings,
         "estimate": None if result.estimate is None else asdict(result.estimate),
         "stopped": result.stopped,
     }

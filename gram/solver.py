@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from gram.inference.anytime import Anytime, Until
 from gram.inference.estimate import Estimate, estimate
 from gram.inference.options import SampleOptions
 from gram.inference.rollout import Trajectories, sample
-from gram.inference.select import MEANING, Rule, check_rule, distinct, select
+from gram.inference.select import BY_HEADS, MEANING, Rule, check_rule, distinct, select
 from gram.machine import choose_device
 from gram.tasks import make_task
 from gram.tasks.base import Task, Tokens
 from gram.training.checkpoint import CONFIG_FILE, load_model, load_puzzle_table
 
 if TYPE_CHECKING:
+    from gram.generative.model import Generative
     from gram.models import Model
     from gram.nn.reasoner import Reasoner
 
@@ -41,6 +42,8 @@ class Result:
     """[solutions, length] the different verified solutions, most frequent first"""
     counts: np.ndarray[Any, np.dtype[np.int64]]
     """[solutions] how many trajectories found each"""
+    settings: dict[str, Any]
+    """those of the options that the model heeds"""
     best: Tokens
     """[length] the answer"""
     verified: bool
@@ -65,6 +68,8 @@ class Solver:
         self.task = task
         self.recipe = recipe
         self.options = SampleOptions(**recipe.eval.model_dump())
+        if "steps" in model.sample_settings:
+            self.options = replace(self.options, steps=cast("Generative", model).law.sampling_steps)
 
     @property
     def reasoner(self) -> "Reasoner":
@@ -152,6 +157,8 @@ class Solver:
         """The given rule, if this task allows it; by default "verified" where there is a checker, else "vote"."""
         rule = rule or ("verified" if self.task.has_rules else "vote")
         check_rule(rule, has_rules=self.task.has_rules)
+        if rule in BY_HEADS:
+            _ = self.reasoner  # refuses a model without heads
         return rule
 
     def _given(self, puzzle: Any, puzzle_id: int) -> Tokens:
@@ -175,6 +182,7 @@ class Solver:
             valid,
             solutions,
             counts,
+            settings=options.heeded(self.model.sample_settings),
             best=outputs[best],
             verified=bool(valid[best]),
             chosen_by=f"{MEANING[found]}, among {len(outputs)} trajectories ({int(valid.sum())} verified)",
@@ -187,6 +195,10 @@ class Solver:
         if unknown:
             known = ", ".join(SampleOptions.__dataclass_fields__)
             raise GramError(f"There is no sampling option '{unknown[0]}'; there is {known}.")
+        heeded = self.model.sample_settings
+        deaf = [name for name, value in options.items() if name not in heeded and value != getattr(self.options, name)]
+        if deaf:
+            raise GramError(f"'{deaf[0]}' means nothing to this model; it can be told {', '.join(sorted(heeded))}.")
         return replace(self.options, **options)
 
     def _checked(self, puzzle: Sequence[int] | Tokens) -> Tokens:

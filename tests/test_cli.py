@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -273,6 +274,10 @@ def test_bad_options(gram: Run, option: tuple[str, int]) -> None:
     code, _, error = gram("solve", "nqueens-8", CORNER, *option)
     assert code == 1
     assert one_sentence(error)
+
+
+def test_the_version_is_the_packages(gram: Run) -> None:
+    assert gram("--version") == (0, f"{version('gram-reasoning')}\n", "")
 
 
 def test_data_shows_splits_hash_and_examples(gram: Run, tmp_path: Path) -> None:

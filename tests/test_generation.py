@@ -187,8 +187,8 @@ def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_
     [
         ("d3pm", ["--process", "p.gif"], "no supervision steps"),
         ("d3pm", ["--steps", "3"], "do not divide the 10 steps"),
-        ("autoregressive", ["--steps", "3"], "Only diffusion models"),
-        ("gram", ["--steps", "3"], "Only diffusion models"),
+        ("autoregressive", ["--steps", "3"], "'steps' means nothing to this model"),
+        ("gram", ["--steps", "3"], "'steps' means nothing to this model"),
         ("gram", ["--out", "boards.csv"], "must end in"),
         ("gram", ["--process", "p.mp4"], "must end in"),
     ],
@@ -240,12 +240,14 @@ def test_likelihoods_stand_side_by_side(folders: dict[str, Path], tmp_path: Path
 
 @pytest.fixture(scope="module")
 def image_folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A GRAM and a VAE of 8 x 8 digits after two steps of training."""
+    """A GRAM, a VAE and a D3PM of 8 x 8 digits after two steps of training."""
     task = {"task": {"name": "digits", "options": {}}, "train": SHORT, "eval": {"depth": 2, "width": 4}}
     vae = {"generative": {"name": "vae", "options": {"hidden": 16}}}
     gram_of_images = {"model": TINY | {"image": [8, 8], "supervision_steps": 2}, "objective": ROLLOUTS}
     found = []
-    for name, changes in {"gram": gram_of_images, "vae": vae}.items():
+    size = {"image": [8, 8], "patch": 4, "dim": 16, "layers": 1, "heads": 2, "hidden": 16, "time_dim": 8, "steps": 6}
+    d3pm = {"generative": {"name": "d3pm", "options": {"kind": "uniform", **size}}}
+    for name, changes in {"gram": gram_of_images, "vae": vae, "d3pm": d3pm}.items():
         found.append(str(tmp_path_factory.mktemp("images") / name))
         train(Recipe(**{**task, **changes}), Path(found[-1]), Console(file=io.StringIO()))
     return found
@@ -257,10 +259,22 @@ def test_the_table_of_image_generators_has_a_line_for_each_depth(image_folders: 
     done = CliRunner().invoke(app, ["images", *image_folders, *arguments])
     assert done.exit_code == 0, done.output
     rows = json.loads(figures.read_text())
-    assert [row["steps"] for row in rows] == [1, 3, 1]
+    assert [row["steps"] for row in rows] == [1, 3, 1, 6]
     assert all(row["generated"] == 12 and row["fid"] > 0 for row in rows)
     width, height, _ = size_and_frames(figure)
     assert width > height
+
+
+def test_only_diffusion_models_take_steps(image_folders: list[str], tmp_path: Path) -> None:
+    figures = tmp_path / "images.json"
+    arguments = ["-n", "10", "--steps", "3", "--figure", str(tmp_path / "i.png"), "--json", str(figures)]
+    done = CliRunner().invoke(app, ["images", *image_folders[1:], *arguments])
+    assert done.exit_code == 0, done.output
+    assert [row["steps"] for row in json.loads(figures.read_text())] == [1, 3]
+    refused = CliRunner().invoke(app, ["images", *image_folders[:2], *arguments])
+    assert "None of these is a diffusion model" in str(refused.exception)
+    odd = CliRunner().invoke(app, ["images", image_folders[2], *arguments[:3], "4", *arguments[4:]])
+    assert isinstance(odd.exception, GramError)
 
 
 def test_every_depth_shows_the_same_trajectories(image_folders: list[str]) -> None:

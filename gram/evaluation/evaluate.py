@@ -1,6 +1,5 @@
 """Evaluate a model on a split: sample, score as the task is scored, and report every figure with its settings."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +11,7 @@ from gram.evaluation.metrics import measure, summarise
 from gram.inference.options import SampleOptions
 from gram.inference.particles import Resampling, search
 from gram.inference.rollout import Progress, Trajectories, sample
+from gram.inference.select import BY_HEADS, RULES
 from gram.models import Model
 from gram.nn.reasoner import Reasoner
 from gram.tasks.base import Distinct, Examples, SplitName, Task
@@ -63,7 +63,7 @@ def evaluate(
         from gram.inference.sharded import sample_together
 
         trajectories = sample_together(fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
-    settings = {key: value for key, value in asdict(options).items() if key != "keep_steps"}
+    settings = options.heeded(model.sample_settings - {"keep_steps"})
     extra: dict[str, Any] = {}
     if resampling is not None:
         sizes = {str(step): float(np.mean(some)) for step, some in resampling.sample_sizes.items()}
@@ -73,7 +73,7 @@ def evaluate(
 
         extra["calibration"] = calibration(task, asked.inputs, trajectories)
     return {
-        **score(task, asked, trajectories, submission),
+        **score(task, asked, trajectories, submission, heads=isinstance(model, Reasoner)),
         **extra,
         **settings,
         "task": task.name,
@@ -84,12 +84,15 @@ def evaluate(
     }
 
 
-def score(task: Task, asked: Distinct, trajectories: Trajectories, submission: Path | None = None) -> dict[str, Any]:
-    """The figures of trajectories [inputs, width] for the inputs that were asked."""
+def score(
+    task: Task, asked: Distinct, trajectories: Trajectories, submission: Path | None = None, *, heads: bool = True
+) -> dict[str, Any]:
+    """The figures of trajectories [inputs, width] for the inputs that were asked; `heads` if the model rates them."""
     if task.scoring == "generation":
         return {**score_samples(task, trajectories.outputs[0]), "mean_steps": float(trajectories.steps.mean())}
     if task.scoring == "votes":
         from gram.evaluation.arc_vote import score_votes
 
         return score_votes(cast("ARC", task), asked, trajectories, submission)
-    return summarise(measure(task, asked.inputs, trajectories), asked.rows, trajectories.steps)
+    rules = [rule for rule in RULES if heads or rule not in BY_HEADS]
+    return summarise(measure(task, asked.inputs, trajectories, rules), asked.rows, trajectories.steps)

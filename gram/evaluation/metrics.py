@@ -4,6 +4,7 @@ Headline weighting: the mean over test ROWS (one per input and target) whose inp
 with k solutions then counts k times. Beside it stands the plain mean over all distinct inputs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +39,7 @@ class PerInput:
     """1 if the answer that a rule chooses among all trajectories is valid"""
 
 
-def measure(task: Task, inputs: Tokens, trajectories: Trajectories) -> PerInput:
+def measure(task: Task, inputs: Tokens, trajectories: Trajectories, rules: Sequence[Rule] = RULES) -> PerInput:
     """Judge the outputs of inputs [inputs, length] by the task's own checker and list of solutions."""
     count, width, length = trajectories.outputs.shape
     outputs = task.canonical(trajectories.outputs.reshape(-1, length))
@@ -49,7 +50,7 @@ def measure(task: Task, inputs: Tokens, trajectories: Trajectories) -> PerInput:
     covered = [coverage_of(some, outputs[i][valid[i]]) for i, some in enumerate(solutions)]
     totals = np.array([len(some) for some in solutions])
     judged = (outputs, trajectories.values, trajectories.confidence, valid)
-    selected = {rule: selected_are_valid(*judged, rule).astype(np.float64) for rule in RULES}
+    selected = {rule: selected_are_valid(*judged, rule).astype(np.float64) for rule in rules}
     return PerInput(
         solutions=totals,
         first_valid=valid[:, 0].astype(np.float64),

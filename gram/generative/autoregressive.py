@@ -7,7 +7,6 @@ import math
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from gram.generative.base import Metrics, draw, hold_unlabelled, split_targets
@@ -18,11 +17,6 @@ from gram.training.losses import labelled_count, token_accuracy, token_cross_ent
 
 class AutoregressiveConfig(TransformerConfig):
     """An autoregressive Transformer. Paper size, 10.6M: dim 384, 6 layers, 6 heads, hidden 1024."""
-
-    temperature: float = Field(1.0, ge=0)
-    """Temperature of sampling; 0 takes the most probable token."""
-    top_p: float = Field(1.0, gt=0, le=1)
-    """Sample among the most probable tokens that together have this probability."""
 
 
 def sharpen(logits: Tensor, temperature: float, top_p: float) -> Tensor:
@@ -45,6 +39,8 @@ def sharpen(logits: Tensor, temperature: float, top_p: float) -> Tensor:
 
 class Autoregressive(nn.Module):
     """A decoder-only Transformer over input, then output tokens."""
+
+    sample_settings = frozenset({"temperature", "top_p"})
 
     def __init__(self, config: AutoregressiveConfig, *, vocab_size: int, length: int) -> None:
         super().__init__()
@@ -87,20 +83,15 @@ class Autoregressive(nn.Module):
         """`log_likelihood`, under the name that models with a mere bound have; nothing is drawn."""
         return self.log_likelihood(inputs, targets)
 
-    def sample(self, inputs: Tensor, *, generator: torch.Generator, labelled: Tensor | None = None) -> Tensor:
-        """inputs [rows, length] -> outputs [rows, length], with the temperature and top_p of the config."""
-        c = self.config
-        return self.generate(inputs, temperature=c.temperature, top_p=c.top_p, generator=generator, labelled=labelled)
-
     @torch.no_grad()
-    def generate(
+    def sample(
         self,
         inputs: Tensor,
         *,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
         generator: torch.Generator,
         labelled: Tensor | None = None,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
         cached: bool = True,
     ) -> Tensor:
         """inputs [rows, length] -> outputs [rows, length], token by token.

@@ -6,7 +6,7 @@ at 0 (`labelled`), and samples all positions otherwise.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,11 +24,15 @@ class GenerativeModel(Protocol):
 
     sampling_steps: int
     """steps of its sampler for one output, if nobody chooses fewer"""
+    sample_settings: frozenset[str]
+    """the sampling options, beside width and seed, that `sample` takes"""
 
     def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
         """inputs, targets [rows, length] -> the scalar to minimise, per labelled token, and metrics."""
 
-    def sample(self, inputs: Tensor, *, generator: torch.Generator, labelled: Tensor | None = None) -> Tensor:
+    def sample(
+        self, inputs: Tensor, *, generator: torch.Generator, labelled: Tensor | None = None, **settings: Any
+    ) -> Tensor:
         """inputs [rows, length] -> one output [rows, length] for each; token 0 where `labelled` is False."""
 
     def log_likelihood_bound(

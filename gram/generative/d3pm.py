@@ -107,6 +107,8 @@ def _log(x: Tensor) -> Tensor:
 class D3pm(nn.Module):
     """A denoiser trained on the variational bound and a little cross-entropy, sampled step by step."""
 
+    sample_settings = frozenset({"steps"})
+
     def __init__(self, config: D3pmConfig, *, vocab_size: int, length: int) -> None:
         super().__init__()
         self.config, self.vocab_size, self.length = config, vocab_size, length

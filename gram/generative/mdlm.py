@@ -31,6 +31,8 @@ class MdlmConfig(DenoiserConfig):
 class Mdlm(nn.Module):
     """A denoiser that fills in masked tokens, a few at a time."""
 
+    sample_settings = frozenset({"steps"})
+
     def __init__(self, config: MdlmConfig, *, vocab_size: int, length: int) -> None:
         super().__init__()
         self.config, self.vocab_size, self.length = config, vocab_size, length

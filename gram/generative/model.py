@@ -13,6 +13,7 @@ from gram.generative.base import GenerativeModel
 from gram.generative.d3pm import D3pm, D3pmConfig
 from gram.generative.mdlm import Mdlm, MdlmConfig
 from gram.generative.vae import Vae, VaeConfig
+from gram.inference.options import SampleOptions
 from gram.nn.reasoner import State
 
 MODELS: dict[str, tuple[type[Section], type[nn.Module]]] = {
@@ -58,13 +59,15 @@ class Generative(nn.Module):
         """Nothing is carried from step to step: an empty state of `batch` rows."""
         return State(torch.zeros(batch, 0, 0, device=self.device), None)
 
-    def sample(self, inputs: Tensor, generator: torch.Generator, steps: int | None = None) -> Tensor:
-        """inputs [rows, length] -> one output [rows, length] for each; a diffusion model may be told its steps."""
-        if steps is None:
-            return self.law.sample(inputs, generator=generator, labelled=self.labelled)
-        if not isinstance(self.network, Mdlm | D3pm):
-            raise GramError(f"Only diffusion models have sampling steps, and {self.config.name} is none.")
-        return self.network.sample(inputs, generator=generator, labelled=self.labelled, steps=steps)
+    @property
+    def sample_settings(self) -> frozenset[str]:
+        """The sampling options that decide what it draws."""
+        return self.law.sample_settings | {"width", "seed"}
+
+    def sample(self, inputs: Tensor, generator: torch.Generator, options: SampleOptions) -> Tensor:
+        """inputs [rows, length] -> one output [rows, length] for each."""
+        own = options.heeded(self.law.sample_settings)
+        return self.law.sample(inputs, generator=generator, labelled=self.labelled, **own)
 
     @property
     def law(self) -> GenerativeModel:

@@ -23,8 +23,6 @@ class VaeConfig(Section):
     """Width of the latent vector z."""
     beta: float = Field(1.0, ge=0)
     """Weight of the KL in the loss; 1 is the ELBO."""
-    temperature: float = Field(1.0, ge=0)
-    """Temperature of the sampled pixels, given z; 0 takes the more probable colour."""
 
 
 def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -35,6 +33,8 @@ def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
 
 class Vae(nn.Module):
     """Images [rows, pixels] of the tokens BLACK and WHITE, generated from nothing: the input only says how many."""
+
+    sample_settings = frozenset({"temperature"})
 
     def __init__(self, config: VaeConfig, *, vocab_size: int, length: int) -> None:
         super().__init__()
@@ -76,10 +76,19 @@ class Vae(nn.Module):
         return total / samples
 
     @torch.no_grad()
-    def sample(self, inputs: Tensor, *, generator: torch.Generator, labelled: Tensor | None = None) -> Tensor:
-        """inputs [rows, pixels] -> images [rows, pixels]: z from the prior, then every pixel by itself."""
+    def sample(
+        self,
+        inputs: Tensor,
+        *,
+        generator: torch.Generator,
+        labelled: Tensor | None = None,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        """inputs [rows, pixels] -> images [rows, pixels]: z from the prior, then every pixel by itself.
+
+        The temperature is that of the pixels, given z; 0 takes the more probable colour.
+        """
         logits = self.decoder(self._noise(inputs, generator))
-        temperature = self.config.temperature
         chance = torch.rand(logits.shape, generator=generator, device=logits.device)
         white = logits > 0 if temperature == 0 else chance < (logits / temperature).sigmoid()
         return hold_unlabelled(torch.where(white, WHITE, BLACK), labelled)

@@ -1,7 +1,7 @@
 """How trajectories are drawn."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from gram.errors import GramError
 
@@ -15,7 +15,9 @@ class SampleOptions:
     depth: int = 16
     """Largest number of supervision steps."""
     temperature: float = 1.0
-    """Scale of the noise; 0 follows the mean."""
+    """Scale of the noise, 0 follows the mean; of models that draw tokens: 0 takes the most probable one."""
+    top_p: float = 1.0
+    """Autoregressive models draw among the most probable tokens that together have this probability."""
     seed: int = 0
     """Seed of all noise."""
     halt: bool = False
@@ -33,6 +35,10 @@ class SampleOptions:
     keep_steps: bool = False
     """Keep what every supervision step brought, not only the last."""
 
+    def heeded(self, names: frozenset[str]) -> dict[str, Any]:
+        """The options by name, without those that a model with these `sample_settings` is deaf to."""
+        return {name: value for name, value in vars(self).items() if name in names}
+
     def __post_init__(self) -> None:
         for name in ("width", "depth"):
             if getattr(self, name) < 1:
@@ -40,6 +46,8 @@ class SampleOptions:
         for name in ("temperature", "perturb"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise GramError(f"{name} must be a number from 0 up, not {getattr(self, name)}.")
+        if not 0 < self.top_p <= 1:
+            raise GramError(f"top_p must be above 0 and at most 1, not {self.top_p}.")
         if not 0 < self.halt_at < 1:
             raise GramError(f"halt_at must lie between 0 and 1, not at {self.halt_at}.")
         for name, choices in (("decode", ("argmax", "sample")), ("initial", ("fixed", "random"))):

@@ -116,10 +116,10 @@ def sample(
     puzzles change it. The numbers begin with `first`: so the same call goes on where another ended.
     """
     puzzles, width = len(inputs), options.width
+    if options.steps is not None and "steps" not in model.sample_settings:
+        raise GramError("Only diffusion models sample in a number of steps; choose the depth of a recursive model.")
     if isinstance(model, Generative):
         return _drawn(model, inputs, options, first, progress)
-    if options.steps is not None:
-        raise GramError("Only diffusion models sample in a number of steps; choose the depth of a recursive model.")
     if width > 1 and is_deterministic(model, options):
         every = None if progress is None else lambda count: progress(count * width)
         alone = replace(options, width=1)
@@ -146,13 +146,14 @@ def _drawn(
     if options.keep_steps:
         raise GramError("A generative model draws whole outputs: it has no supervision steps to look at.")
     found = Trajectories.empty(len(inputs), options, model.length)
+    found.steps[:] = options.steps or model.law.sampling_steps
     rows = np.stack([np.repeat(np.arange(len(inputs)), options.width), np.tile(np.arange(options.width), len(inputs))])
     for number, start in enumerate(range(0, rows.shape[1], DRAWN_AT_ONCE)):
         puzzle, trajectory = rows[:, start : start + DRAWN_AT_ONCE]
         chunk = first // DRAWN_AT_ONCE + number
         generator = torch.Generator(device=model.device).manual_seed(options.seed * 2**20 + chunk)
         given = torch.from_numpy(inputs[puzzle]).to(model.device)
-        drawn = model.sample(given, generator, options.steps)
+        drawn = model.sample(given, generator, options)
         found.outputs[puzzle, trajectory] = drawn.cpu().numpy()
         if progress is not None:
             progress(len(puzzle))

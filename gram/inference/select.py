@@ -10,6 +10,8 @@ from gram.tasks.base import Tokens
 
 Rule = Literal["first", "vote", "value", "halt", "verified"]
 RULES: tuple[Rule, ...] = get_args(Rule)
+BY_HEADS: tuple[Rule, ...] = ("value", "halt")
+"""rules that ask a recursive model's heads"""
 MEANING: dict[Rule, str] = {
     "first": "the first sample",
     "vote": "the most frequent whole output",

@@ -76,6 +76,10 @@ class StepOutput:
 class Reasoner(nn.Module):
     """A recursive reasoning model over `length` tokens of a vocabulary."""
 
+    sample_settings = frozenset(
+        {"width", "depth", "temperature", "seed", "halt", "halt_at", "decode", "initial", "perturb", "keep_steps"}
+    )
+    """the sampling options that decide what it draws"""
     h_init: Tensor
     l_init: Tensor
 

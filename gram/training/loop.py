@@ -240,7 +240,7 @@ def validation_figures(
     # Where there is but one input, the samples that would go to all go to it.
     width = config.eval_width * (config.eval_inputs if task.scoring == "generation" else 1)
     depth, temperature = recipe.model.supervision_steps, recipe.eval.temperature
-    options = SampleOptions(width=width, depth=depth, temperature=temperature)
+    options = SampleOptions(width=width, depth=depth, temperature=temperature, top_p=recipe.eval.top_p)
     result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples, fabric=fabric)
     figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
     device = fabric.device

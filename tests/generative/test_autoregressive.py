@@ -63,7 +63,7 @@ def test_cached_sampling_is_uncached_sampling(
 ) -> None:
     many = inputs.repeat(50, 1)
     cached, uncached = (
-        model.generate(
+        model.sample(
             many, temperature=temperature, top_p=top_p, generator=torch.Generator().manual_seed(3), cached=cached
         )
         for cached in (True, False)
@@ -124,4 +124,4 @@ def test_learns(model: Autoregressive, generator: torch.Generator, learns: Calla
     inputs = torch.randint(1, VOCABULARY, (64, LENGTH), generator=generator)
     first, last = learns(model, inputs, inputs.flip(1))
     assert last < 0.2 * first
-    assert (model.generate(inputs, temperature=0, generator=generator) == inputs.flip(1)).float().mean() > 0.95
+    assert (model.sample(inputs, temperature=0, generator=generator) == inputs.flip(1)).float().mean() > 0.95

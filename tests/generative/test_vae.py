@@ -75,10 +75,12 @@ def test_pixels_without_label_cost_nothing(model: Vae, images: torch.Tensor) -> 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_samples_are_black_and_white(temperature: float, generator: torch.Generator) -> None:
     torch.manual_seed(0)
-    model = Vae(VaeConfig(hidden=32, latent=4, temperature=temperature), vocab_size=3, length=PIXELS)
+    model = Vae(VaeConfig(hidden=32, latent=4), vocab_size=3, length=PIXELS)
     labelled = torch.ones(PIXELS, dtype=torch.bool)
     labelled[2] = False
-    drawn = model.sample(torch.zeros(50, PIXELS).long(), generator=generator, labelled=labelled)
+    drawn = model.sample(
+        torch.zeros(50, PIXELS).long(), generator=generator, labelled=labelled, temperature=temperature
+    )
     assert set(drawn[:, labelled].unique().tolist()) == {BLACK, WHITE}
     assert not drawn[:, 2].any()
 

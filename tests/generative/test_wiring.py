@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from gram.config import Recipe
 from gram.errors import GramError
+from gram.evaluation.evaluate import evaluate
 from gram.inference.options import SampleOptions
 from gram.inference.rollout import sample
 from gram.solver import load
@@ -60,7 +62,36 @@ def test_what_a_generative_model_cannot_do(queens_recipe: RecipeBuilder, tmp_pat
     with pytest.raises(GramError, match="whole outputs"):
         solver.solve(CORNER, until="first")
     with pytest.raises(GramError, match="whole outputs"):
+        solver.solve(CORNER, rule="value")
+    with pytest.raises(GramError, match="whole outputs"):
         sample(solver.model, np.ones((1, 25), dtype=np.int64), SampleOptions(keep_steps=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "deaf", "heeded"),
+    [
+        ("autoregressive", {"steps": 5}, {"temperature": 0.5, "top_p": 0.5}),
+        ("mdlm", {"temperature": 0.5}, {"steps": 5}),
+        ("d3pm", {"depth": 4}, {"steps": 5}),
+    ],
+)
+def test_an_option_is_heeded_or_refused(
+    queens_recipe: RecipeBuilder, tmp_path: Path, name: str, deaf: dict[str, Any], heeded: dict[str, Any]
+) -> None:
+    train(recipe_of(queens_recipe, name), tmp_path / "run", Console(quiet=True))
+    solver = load(tmp_path / "run")
+    with pytest.raises(GramError, match=f"'{next(iter(deaf))}' means nothing to this model"):
+        solver.with_options(**deaf)
+    plain = solver.solve(CORNER, width=30)
+    for option, value in heeded.items():
+        told = solver.solve(CORNER, width=30, **{option: value})
+        assert told.settings[option] == value
+        assert not np.array_equal(told.trajectories.outputs, plain.trajectories.outputs)
+    result = evaluate(solver.model, solver.task, "test", solver.with_options(**heeded), limit=2)
+    assert set(heeded) <= set(result)
+    assert not set(deaf) & set(result)
+    assert set(result["selection"]) == {"first", "vote", "verified"}  # nobody asks heads that are not there
+    assert result["mean_steps"] == heeded.get("steps", 25)
 
 
 def test_unknown_options_are_named_before_any_work(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
