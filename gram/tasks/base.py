@@ -90,6 +90,11 @@ class Task(ABC):
     puzzles: int = 0
     """How many puzzles have an embedding of their own; 0 for tasks without puzzle ids."""
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether rollouts from the one blank input exchange their targets: where any answer is one, unless repaired."""
+        return self.scoring == "generation" and not self.repairs
+
     @abstractmethod
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split; no input of one split occurs in another."""

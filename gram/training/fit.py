@@ -35,7 +35,7 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
     objective = recipe.objective
     if objective.learn_from_rollouts:
         _check_rollouts(task, splits["train"].groups)
-    if objective.reserve and (task.scoring != "generation" or task.repairs or not objective.learn_from_rollouts):
+    if objective.reserve and not (task.exchanges and objective.learn_from_rollouts):
         raise GramError(
             "objective.reserve is for images, with objective.learn_from_rollouts: their rollouts exchange targets."
         )

@@ -130,7 +130,7 @@ class SlotFeeder:
         chosen = self._nearest
         if self.task.repairs:
             chosen = self._repaired
-        elif self.task.scoring == "generation":
+        elif self.task.exchanges:
             chosen = self._exchanged
         slots.targets[: len(outputs)] = chosen(slots, outputs).to(slots.targets.device)
 

@@ -31,7 +31,7 @@ class CountingTask:
 
     length: int = 6
     repairs: bool = False
-    scoring: str = "solutions"
+    exchanges: bool = False
 
     def examples(self, rows: int) -> Examples:
         tokens = np.repeat(np.arange(rows)[:, None], self.length, axis=1)
