@@ -92,7 +92,7 @@ class Task(ABC):
 
     @property
     def exchanges(self) -> bool:
-        """Whether rollouts from the one blank input exchange their targets: where any answer is one, unless repaired."""
+        """Whether rollouts from the one blank input exchange targets: where any answer is one, and none is repaired."""
         return self.scoring == "generation" and not self.repairs
 
     @abstractmethod
