@@ -31,7 +31,7 @@ Model = Annotated[
 Width = Annotated[int | None, typer.Option(help="Trajectories per puzzle. Default: the model's recipe.")]
 Depth = Annotated[int | None, typer.Option(help="Supervision steps. Default: the model's recipe.")]
 Temperature = Annotated[float | None, typer.Option(help="Noise temperature; 0 follows the mean. Default: the recipe.")]
-Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the noise.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 HaltAt = Annotated[float | None, typer.Option(help="Probability of being right from which on it says so.")]
 Halt = Annotated[bool | None, typer.Option("--halt/--no-halt", help="Stop a trajectory when its halt head says so.")]
@@ -73,9 +73,15 @@ def evaluate_model(
     device: Device = "auto",
     split: Annotated[Split, typer.Option(help="Which inputs.")] = "test",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs of the split.")] = None,
-    decode: Annotated[Literal["argmax", "sample"], typer.Option(help="Ablation: sample the output tokens.")] = "argmax",
-    initial: Annotated[Literal["fixed", "random"], typer.Option(help="Ablation: draw z_0 anew each time.")] = "fixed",
-    perturb: Annotated[float, typer.Option(help="PTRM: deviation of noise added to h before every step.")] = 0.0,
+    decode: Annotated[
+        Literal["argmax", "sample"] | None, typer.Option(help="Ablation: sample the output tokens.")
+    ] = None,
+    initial: Annotated[
+        Literal["fixed", "random"] | None, typer.Option(help="Ablation: draw z_0 anew each time.")
+    ] = None,
+    perturb: Annotated[
+        float | None, typer.Option(help="PTRM: deviation of noise added to h before every step. Default: 0.")
+    ] = None,
     resample: Annotated[str, typer.Option(help="Resample by value (LPRM) after these steps, such as 2,4.")] = "",
     power: Annotated[float, typer.Option(help="Resampling weights are value ** power.")] = 1.0,
     calibration: Annotated[bool, typer.Option("--calibration", help="Test both heads, and draw it.")] = False,
@@ -103,7 +109,7 @@ def evaluate_model(
         decode=decode,
         initial=initial,
         perturb=perturb,
-        keep_steps=calibration,
+        keep_steps=calibration or None,
     )
     resampling = _resampling(resample, power, options)
     if calibration and not solver.task.has_rules:
@@ -173,7 +179,7 @@ def solve(
         import torch
 
         torch.set_num_threads(1)
-    settings = {**vars(options), "keep_steps": figure is not None}
+    settings = options.heeded(solver.model.sample_settings) | ({} if figure is None else {"keep_steps": True})
     if watch:
         result = watch_search(
             console, solver, solver.stream(given, until=until or options.width, **settings), chosen_by

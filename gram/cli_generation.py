@@ -5,7 +5,7 @@ import signal
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -66,13 +66,17 @@ def generate(
     check_target(figure, FIGURES)
     check_target(process, (*FIGURES, ".gif"))
     check_target(json_file)
+    if process == figure:
+        raise GramError(f"--figure and --process are both {figure}: give them different names.")
     from gram.evaluation.generation import score_samples
     from gram.experiments.gallery import sheet_figure
+    from gram.generation import already_drawn
     from gram.generation import generate as draw
 
     solver = load_solver(model, device)
     options = sampling_options(solver, depth=depth, temperature=temperature, steps=steps, top_p=top_p, seed=seed)
     chosen = options.heeded(solver.model.sample_settings - {"width", "keep_steps"})
+    drawn = count - (already_drawn(solver, count, options, out) if out is not None else 0)
     if process is not None:
         _draw_process(model, solver, options, min(count, MOVING if process.suffix == ".gif" else ROWS), process)
     started = time.perf_counter()
@@ -86,14 +90,16 @@ def generate(
     scores = score_samples(solver.task, samples)
     show_samples(console, solver.task, samples[:show].astype(int), scores)
     settings = settings_text(chosen)
-    console.print(f"{settings}; {solver.model.parameter_count:,} parameters; {seconds:.1f} s", highlight=False)
+    console.print(
+        f"{settings}; {solver.model.parameter_count:,} parameters; {drawn:,} drawn in {seconds:.1f} s", highlight=False
+    )
     title = f"{Path(model).name}: {min(count, DRAWN)} of {count:,} samples, {settings}"
     sheet_figure(solver.task, samples[:DRAWN].astype(int), title, figure)
     for path, what in ((figure, "Samples, drawn"), (process, "How they came about"), (out, "All samples")):
         if path is not None:
             console.print(f"{what}: {path}", markup=False, soft_wrap=True)
     if json_file is not None:
-        figures = {**scores, "model": model, "task": solver.task.name, "seconds": seconds, **chosen}
+        figures = {**scores, "model": model, "task": solver.task.name, "drawn": drawn, "seconds": seconds, **chosen}
         json_file.write_text(json.dumps(figures, indent=2) + "\n")
 
 
@@ -151,6 +157,7 @@ def images(
     chosen_depths = whole_numbers("depths", depths)
     from rich.table import Table
 
+    from gram.evaluation.image_scores import check_network
     from gram.experiments.gallery import rows_figure
     from gram.experiments.images import image_rows
     from gram.tasks.images import BinaryImages
@@ -159,17 +166,20 @@ def images(
     task = next(iter(solvers.values())).task
     if not isinstance(task, BinaryImages):
         raise GramError(f"{task.name} has no images to score: give models of mnist or digits.")
-    given = {"temperature": temperature, "steps": steps, "seed": seed}
-    if steps is not None and not any("steps" in solver.model.sample_settings for solver in solvers.values()):
-        raise GramError("None of these is a diffusion model: --steps means nothing to them.")
+    check_network(network)
+    options = _options_of_each(solvers, temperature=temperature, steps=steps, seed=seed)
     rows = []
     for name, solver in solvers.items():
-        # Different models stand beside each other: each is told what it heeds.
-        heeded = {key: value for key, value in given.items() if key in solver.model.sample_settings}
-        options = sampling_options(solver, **heeded)
         with bar(console, f"drawing {name}", count) as advance:
             rows += image_rows(
-                name, solver, count=count, depths=chosen_depths, options=options, network=network, progress=advance
+                name,
+                solver,
+                count=count,
+                depths=chosen_depths,
+                options=options[name],
+                network=network,
+                device=device,
+                progress=advance,
             )
     title = f"{task.name}: {count:,} images each against {rows[0].scores.real:,} grey ones, by {network}, seed {seed}"
     table = Table("model", "parameters", "steps", "Inception Score", "FID", title=title)
@@ -177,10 +187,25 @@ def images(
         score = "-" if row.scores.inception_score is None else f"{row.scores.inception_score:.2f}"
         table.add_row(row.model, f"{row.parameters:,}", str(row.steps), score, f"{row.scores.fid:.2f}")
     console.print(table)
-    rows_figure(task, {f"{Path(row.model).name}, {row.steps}": row.shown.astype(int) for row in rows}, title, figure)
+    if rows[0].scores.note:
+        console.print(f"No Inception Score: {rows[0].scores.note}", markup=False, soft_wrap=True)
+    rows_figure(task, [(f"{Path(row.model).name}, {row.steps}", row.shown.astype(int)) for row in rows], title, figure)
     console.print(f"Ten images of each, drawn: {figure}", markup=False, soft_wrap=True)
     if json_file is not None:
         json_file.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n")
+
+
+def _options_of_each(solvers: "dict[str, Solver]", **given: Any) -> "dict[str, SampleOptions]":
+    """Different models stand beside each other: each is told what it heeds, and everything must be heeded by one."""
+    for key, value in given.items():
+        if value is not None and not any(key in solver.model.sample_settings for solver in solvers.values()):
+            raise GramError(f"--{key} means nothing to any of these models.")
+    return {
+        name: sampling_options(
+            solver, **{key: value for key, value in given.items() if key in solver.model.sample_settings}
+        )
+        for name, solver in solvers.items()
+    }
 
 
 def _draw_process(name: str, solver: "Solver", options: "SampleOptions", count: int, path: Path) -> None:

@@ -1,19 +1,14 @@
 """The command that scores generated images."""
 
 import json
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from gram.cli import Device, Seed, app, console
-from gram.errors import GramError
 from gram.report import check_target
-
-if TYPE_CHECKING:
-    from gram.tasks.base import Tokens
 
 
 @app.command("score")
@@ -30,8 +25,10 @@ def score_images(
 ) -> None:
     """Inception Score and FID of generated digits (mnist, digits) against the grey images of the data."""
     check_target(json_file)
-    tokens = _read_tokens(file)
     from gram.evaluation.image_scores import image_scores
+    from gram.generation import read_samples
+
+    tokens, _ = read_samples(file)
 
     scores = image_scores(tokens, network=network, real=real, batch=batch, device=device, seed=seed, console=console)
     console.print(
@@ -44,19 +41,3 @@ def score_images(
         console.print(f"Inception Score {scores.inception_score:.2f} +- {scores.inception_score_std:.2f}")
     if json_file is not None:
         json_file.write_text(json.dumps(asdict(scores), indent=2) + "\n")
-
-
-def _read_tokens(file: Path) -> "Tokens":
-    """The array `tokens` of an .npz file."""
-    import numpy as np
-
-    try:
-        with np.load(file) as stored:
-            if "tokens" not in stored:
-                raise GramError(f"{file} has no array 'tokens': give what `gram generate` has written.")
-            tokens: Tokens = stored["tokens"]
-            return tokens
-    except FileNotFoundError as error:
-        raise GramError(f"There is no file {file}.") from error
-    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise GramError(f"{file} is damaged or no .npz file of arrays.") from error

@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +14,7 @@ from gram.inference.options import SampleOptions
 from gram.inference.rollout import DRAWN_AT_ONCE, Progress, sample
 from gram.solver import Solver
 from gram.tasks.base import Task, Tokens
+from gram.tasks.store import UNREADABLE
 
 Rows = NDArray[np.uint8]
 """[samples, length] tokens; every task that generates has fewer than 256."""
@@ -36,24 +35,29 @@ def generate(
 
     Sample i of a recursive model depends on the seed and on i alone; a generative one draws in chunks. With `path`
     (.npz) samples grow in a file beside it, `path` + ".part", and a call that was broken off goes on where that file
-    ends, to the same result. In the end `path` holds `tokens` [count, length], the `task`, and the `settings` as JSON.
+    ends, to the same result. In the end `path` holds `tokens` [count, length], the `task`, and the `settings` as JSON;
+    a call that finds just this there reads it.
     """
     blank_input(solver.task)  # refuses before anything is written
     if path is None:
         blocks = [_block(solver, options, start, count, progress) for start in range(0, count, BLOCK)]
         return np.concatenate(blocks)
+    first = already_drawn(solver, count, options, path)
+    if progress is not None and first:
+        progress(first)
     if path.exists():
-        raise GramError(f"{path} exists already: remove it, or choose another name.")
-    settings = _settings(solver, options)
-    part = path.with_name(path.name + ".part")
-    length = solver.task.length
-    with _growing(part, settings, length) as (file, first):
-        if progress is not None and first:
-            progress(min(first, count))
+        return read_samples(path)[0]
+    settings, length, part = _settings(solver, options), solver.task.length, _part(path)
+    header = _header(settings)
+    if not part.exists():
+        part.write_bytes(header)
+    with part.open("r+b") as file:
+        file.truncate(len(header) + first * length)
+        file.seek(0, 2)
         for start in range(first, count, BLOCK):
             file.write(_block(solver, options, start, count, progress).tobytes())
             file.flush()
-    tokens = np.fromfile(part, dtype=np.uint8, offset=len(_header(settings))).reshape(-1, length)[:count]
+    tokens = np.fromfile(part, dtype=np.uint8, offset=len(header)).reshape(-1, length)
     # Written whole or not at all: until then the part is all there is.
     finished = path.with_name(path.name + ".new")
     with finished.open("wb") as target:
@@ -61,6 +65,42 @@ def generate(
     finished.rename(path)
     part.unlink()
     return tokens
+
+
+def already_drawn(solver: Solver, count: int, options: SampleOptions, path: Path) -> int:
+    """How many of the `count` samples an earlier call has left in `path`, or beside it.
+
+    `GramError` if what is there belongs to another call: nothing of it is overwritten.
+    """
+    settings, part = _settings(solver, options), _part(path)
+    if path.exists():
+        tokens, found = read_samples(path)
+        if found != settings or len(tokens) != count:
+            raise GramError(f"{path} exists already, with other samples: remove it, or choose another name.")
+        return count
+    if not part.exists():
+        return 0
+    header = _header(settings)
+    with part.open("rb") as file:
+        if file.readline() != header:
+            raise GramError(f"{part} was begun with another model or settings: remove it, or choose another name.")
+        rows = (file.seek(0, 2) - len(header)) // solver.task.length
+    if rows > count:
+        raise GramError(f"{part} holds {rows:,} samples already: ask for as many, or choose another name.")
+    return rows // DRAWN_AT_ONCE * DRAWN_AT_ONCE
+
+
+def read_samples(path: Path) -> tuple[Rows, dict[str, Any]]:
+    """The array `tokens` [samples, length] of an .npz file, and the settings that it was drawn with, if it says."""
+    try:
+        with path.open("rb") as source, np.load(source) as stored:  # numpy leaves a damaged one open
+            if "tokens" not in stored:
+                raise GramError(f"{path} has no array 'tokens': give what `gram generate` has written.")
+            return stored["tokens"], json.loads(str(stored["settings"])) if "settings" in stored else {}
+    except FileNotFoundError as error:
+        raise GramError(f"There is no file {path}.") from error
+    except UNREADABLE as error:
+        raise GramError(f"{path} is damaged or no .npz file of arrays.") from error
 
 
 def blank_input(task: Task) -> Tokens:
@@ -91,18 +131,5 @@ def _header(settings: dict[str, Any]) -> bytes:
     return (json.dumps(settings) + "\n").encode()
 
 
-@contextmanager
-def _growing(part: Path, settings: dict[str, Any], length: int) -> Iterator[tuple[BinaryIO, int]]:
-    """The file that samples are added to, and the number of the next one."""
-    header = _header(settings)
-    if not part.exists():
-        part.write_bytes(header)
-    with part.open("r+b") as file:
-        begun = file.readline()
-        if begun != header:
-            raise GramError(f"{part} was begun with another model or settings: remove it, or choose another name.")
-        size = file.seek(0, 2) - len(header)
-        first = size // length // DRAWN_AT_ONCE * DRAWN_AT_ONCE
-        file.truncate(len(header) + first * length)
-        file.seek(0, 2)
-        yield file, first
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")

@@ -196,10 +196,15 @@ class Solver:
             known = ", ".join(SampleOptions.__dataclass_fields__)
             raise GramError(f"There is no sampling option '{unknown[0]}'; there is {known}.")
         heeded = self.model.sample_settings
-        deaf = [name for name, value in options.items() if name not in heeded and value != getattr(self.options, name)]
+        deaf = [name for name in options if name not in heeded]
+        if "keep_steps" in deaf:
+            _ = self.reasoner  # refuses, and says why
         if deaf:
             raise GramError(f"'{deaf[0]}' means nothing to this model; it can be told {', '.join(sorted(heeded))}.")
-        return replace(self.options, **options)
+        chosen = replace(self.options, **options)
+        if "steps" in heeded:
+            cast("Generative", self.model).check(chosen)
+        return chosen
 
     def _checked(self, puzzle: Sequence[int] | Tokens) -> Tokens:
         try:

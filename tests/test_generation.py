@@ -16,14 +16,16 @@ from typer.testing import CliRunner
 import gram.cli_generation
 from gram import generation
 from gram.cli import app
-from gram.config import Recipe
+from gram.config import ModelConfig, Recipe
 from gram.errors import GramError, Interrupted
 from gram.evaluation.generation import score_samples
 from gram.evaluation.likelihood import likelihood
 from gram.experiments.images import image_rows
 from gram.generation import generate
 from gram.inference.rollout import DRAWN_AT_ONCE, sample
+from gram.nn.reasoner import Reasoner
 from gram.solver import Solver, load
+from gram.tasks.base import Examples
 from gram.tasks.sudoku import SudokuGeneration
 from gram.tasks.sudoku_generator import random_boards
 from gram.training.loop import train
@@ -42,6 +44,16 @@ MODELS: dict[str, dict[str, Any]] = {
     "d3pm": {"generative": {"name": "d3pm", "options": DIFFUSION}},
     "autoregressive": {"generative": {"name": "autoregressive", "options": {"dim": 16, "layers": 1, "heads": 2}}},
 }
+
+
+class CannotWrite:
+    """Stands for a function that writes, when the disk is full."""
+
+    called = False
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        self.called = True
+        raise OSError("the disk is full")
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +137,38 @@ def test_a_finished_file_is_never_overwritten(solver: Solver, tmp_path: Path) ->
     path = tmp_path / "boards.npz"
     generate(solver, 4, solver.options, path=path)
     before = path.read_bytes()
-    with pytest.raises(GramError, match="exists already"):
-        generate(solver, 4, solver.options, path=path)
+    for count, options in ((5, solver.options), (4, replace(solver.options, seed=1))):
+        with pytest.raises(GramError, match="exists already, with other samples"):
+            generate(solver, count, options, path=path)
     assert path.read_bytes() == before
+    path.write_bytes(before[:100])
+    with pytest.raises(GramError, match="damaged"):
+        generate(solver, 4, solver.options, path=path)
+
+
+def test_a_finished_file_is_scored_again_without_drawing(folders: dict[str, Path], tmp_path: Path) -> None:
+    out, figures = tmp_path / "boards.npz", tmp_path / "f.json"
+    arguments = ["-n", "6", "--figure", str(tmp_path / "s.png"), "--out", str(out), "--json", str(figures)]
+    found = []
+    for _ in range(2):
+        assert run(str(folders["gram"]), *arguments).exit_code == 0
+        found.append(json.loads(figures.read_text()))
+    assert [one["drawn"] for one in found] == [6, 0]
+    assert found[0]["validity"] == found[1]["validity"]
+
+
+def test_a_smaller_number_does_not_destroy_a_longer_run(
+    solver: Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / "boards.npz.part"
+    monkeypatch.setattr(np, "savez_compressed", broken := CannotWrite())
+    with pytest.raises(OSError, match="disk is full"):
+        generate(solver, 12, solver.options, path=tmp_path / "boards.npz")
+    assert broken.called
+    before = part.read_bytes()
+    with pytest.raises(GramError, match="holds 12 samples already"):
+        generate(solver, 11, solver.options, path=tmp_path / "boards.npz")
+    assert part.read_bytes() == before
 
 
 def test_the_numbers_of_trajectories_may_begin_anywhere(solver: Solver) -> None:
@@ -191,6 +232,8 @@ def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_
         ("gram", ["--steps", "3"], "'steps' means nothing to this model"),
         ("gram", ["--out", "boards.csv"], "must end in"),
         ("gram", ["--process", "p.mp4"], "must end in"),
+        ("gram", ["--process", "s.png"], "different names"),
+        ("trm", ["--temperature", "3"], "'temperature' means nothing to this model"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
@@ -212,6 +255,17 @@ def test_the_likelihood_of_a_model_without_noise_is_that_of_its_tokens(solver: S
     counts = np.stack([(examples.targets == token).mean(axis=0) for token in range(2, 6)])
     entropy = -(counts * np.log(np.where(counts > 0, counts, 1))).sum()
     assert found.nats <= -entropy + 1e-6
+
+
+def test_a_model_with_guidance_and_no_noise_has_an_exact_likelihood() -> None:
+    model = Reasoner(ModelConfig(**TINY, guidance="guide_only"), vocab_size=6, length=16)
+    task = SudokuGeneration(size=4, train_boards=10, validation_boards=2, test_boards=2)
+    found = likelihood(model, Recipe(task=BOARDS), task.split("train"))
+    # At variance 0 the KL of a posterior is not finite: the prior's own prediction is what the answer costs.
+    assert found.exact
+    nothing = Examples(*(np.zeros((0, 16), dtype=np.int64),) * 2, np.zeros(0, dtype=np.int64))
+    with pytest.raises(GramError, match="empty"):
+        likelihood(model, Recipe(task=BOARDS), nothing)
 
 
 def test_the_bound_does_not_depend_on_how_rows_are_batched(
@@ -272,9 +326,18 @@ def test_only_diffusion_models_take_steps(image_folders: list[str], tmp_path: Pa
     assert done.exit_code == 0, done.output
     assert [row["steps"] for row in json.loads(figures.read_text())] == [1, 3]
     refused = CliRunner().invoke(app, ["images", *image_folders[:2], *arguments])
-    assert "None of these is a diffusion model" in str(refused.exception)
+    assert "--steps means nothing to any of these models" in str(refused.exception)
     odd = CliRunner().invoke(app, ["images", image_folders[2], *arguments[:3], "4", *arguments[4:]])
-    assert isinstance(odd.exception, GramError)
+    assert "do not divide" in str(odd.exception)
+
+
+def test_the_extra_is_asked_for_before_anything_is_drawn(
+    image_folders: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gram.evaluation.inception.find_spec", lambda name: None)
+    monkeypatch.setattr("gram.experiments.images.image_rows", CannotWrite())
+    done = CliRunner().invoke(app, ["images", *image_folders, "-n", "10", "--network", "inception"])
+    assert "need the extra inception" in str(done.exception)
 
 
 def test_every_depth_shows_the_same_trajectories(image_folders: list[str]) -> None:

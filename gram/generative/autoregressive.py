@@ -27,7 +27,8 @@ def sharpen(logits: Tensor, temperature: float, top_p: float) -> Tensor:
     """
     if temperature == 0:
         return F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
-    probabilities = (logits / temperature).softmax(dim=-1)
+    # The largest one becomes 0, so that no temperature is too small.
+    probabilities = ((logits - logits.amax(dim=-1, keepdim=True)) / temperature).softmax(dim=-1)
     if top_p >= 1:
         return probabilities
     ranked, order = probabilities.sort(dim=-1, descending=True, stable=True)

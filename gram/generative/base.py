@@ -60,13 +60,18 @@ def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
 
 def spread(rows: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """[rows] uniform numbers in [0, 1), one in each of `rows` equal parts: a batch sees all times evenly."""
-    return (torch.arange(rows, device=device) + torch.rand(rows, generator=generator, device=device)) / rows
+    return _below_one((torch.arange(rows, device=device) + torch.rand(rows, generator=generator, device=device)) / rows)
 
 
 def spread_samples(rows: int, samples: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """[samples, rows] uniform numbers in [0, 1): those of a row lie one in each of `samples` equal parts."""
     part = torch.arange(samples, device=device)[:, None]
-    return (part + torch.rand(samples, rows, generator=generator, device=device)) / samples
+    return _below_one((part + torch.rand(samples, rows, generator=generator, device=device)) / samples)
+
+
+def _below_one(numbers: Tensor) -> Tensor:
+    """Sums such as 127 + 0.99999999 round up: the largest number below 1 instead of 1."""
+    return numbers.clamp(max=1 - torch.finfo(numbers.dtype).eps / 2)
 
 
 def reveal(

@@ -167,7 +167,7 @@ class D3pm(nn.Module):
         With `steps`, the bound of the model that is sampled with so few.
         """
         tokens, labelled = split_targets(targets)
-        stride = self._stride(steps)
+        stride = self.stride(steps)
         count = self.config.steps // stride
         total = torch.zeros(len(inputs), device=inputs.device)
         for place in spread_samples(len(inputs), samples, generator, inputs.device):
@@ -193,7 +193,7 @@ class D3pm(nn.Module):
         When a MASK is replaced does not depend on the network, so that the absorbing kind computes its output only
         in steps that replace one; `lazy=False` computes it in every step, for tests.
         """
-        stride = self._stride(steps)
+        stride = self.stride(steps)
         shape = (*inputs.shape, self.transitions.states)
         noisy = draw(self.transitions.stationary(inputs).expand(shape), generator)
         noisy = hold_unlabelled(noisy, labelled)
@@ -219,7 +219,8 @@ class D3pm(nn.Module):
         share = float((alphas[s] - alphas[t]) / (1 - alphas[t]))
         return reveal(noisy, self.vocab_size, share, predict, generator, lazy=lazy)
 
-    def _stride(self, steps: int | None) -> int:
+    def stride(self, steps: int | None) -> int:
+        """How many of all steps a sampler with so many takes at once; `GramError` if they do not divide."""
         total = self.config.steps
         if steps is None:
             return 1

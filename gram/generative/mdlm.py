@@ -77,7 +77,7 @@ class Mdlm(nn.Module):
         tokens, labelled = split_targets(targets)
         total = torch.zeros(len(inputs), device=inputs.device)
         for lower in spread_samples(len(inputs), samples, generator, inputs.device):
-            time = 1 - lower  # in (0, 1]: never divides by 0
+            time = 1 - lower  # in (0, 1]: nothing is divided by 0
             total += self.weighted_loss(inputs, tokens, self.add_noise(tokens, labelled, time, generator), time)
         return -total / samples
 

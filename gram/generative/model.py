@@ -60,9 +60,20 @@ class Generative(nn.Module):
         return State(torch.zeros(batch, 0, 0, device=self.device), None)
 
     @property
+    def kind(self) -> str:
+        """What its weights are of, where names and shapes do not tell."""
+        options = check_options(self.config).model_dump()
+        return " ".join([self.config.name, *([options["kind"]] if "kind" in options else [])])
+
+    @property
     def sample_settings(self) -> frozenset[str]:
         """The sampling options that decide what it draws."""
         return self.law.sample_settings | {"width", "seed"}
+
+    def check(self, options: SampleOptions) -> None:
+        """Refuse, before any work, what it cannot be sampled with."""
+        if isinstance(self.network, D3pm):
+            self.network.stride(options.steps)
 
     def sample(self, inputs: Tensor, generator: torch.Generator, options: SampleOptions) -> Tensor:
         """inputs [rows, length] -> one output [rows, length] for each."""

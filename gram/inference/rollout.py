@@ -162,5 +162,5 @@ def _drawn(
 
 def is_deterministic(model: Reasoner, options: SampleOptions) -> bool:
     """Whether every trajectory of a puzzle is the same, so that one is enough."""
-    silent = model.guidance is None or options.temperature == 0 or model.config.guidance == "guide_only"
+    silent = not model.is_random or options.temperature == 0
     return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb

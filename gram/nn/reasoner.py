@@ -76,10 +76,8 @@ class StepOutput:
 class Reasoner(nn.Module):
     """A recursive reasoning model over `length` tokens of a vocabulary."""
 
-    sample_settings = frozenset(
-        {"width", "depth", "temperature", "seed", "halt", "halt_at", "decode", "initial", "perturb", "keep_steps"}
-    )
-    """the sampling options that decide what it draws"""
+    kind = "recursive"
+    """what its weights are of; ablations are told apart by their shapes"""
     h_init: Tensor
     l_init: Tensor
 
@@ -121,6 +119,17 @@ class Reasoner(nn.Module):
     def parameter_count(self) -> int:
         """How many numbers are trained."""
         return sum(p.numel() for p in self.parameters())
+
+    @property
+    def is_random(self) -> bool:
+        """Whether its transitions have noise."""
+        return self.guidance is not None and self.config.guidance != "guide_only"
+
+    @property
+    def sample_settings(self) -> frozenset[str]:
+        """The sampling options that decide what it draws."""
+        always = {"width", "depth", "seed", "halt", "halt_at", "decode", "initial", "perturb", "keep_steps"}
+        return frozenset(always | {"temperature"} if self.is_random else always)
 
     def initial_state(self, batch: int) -> State:
         """z_0 for `batch` rows."""

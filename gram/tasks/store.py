@@ -9,6 +9,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from gram.errors import GramError
 
 Arrays = dict[str, NDArray[Any]]
+UNREADABLE = (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error)
+"""what reading a damaged .npz file may raise"""
 
 
 def cache_folder() -> Path:
@@ -85,9 +88,9 @@ def kept(name: str, settings: dict[str, Any], build: Callable[[], Arrays]) -> Ar
     path = cache_folder() / "built" / f"{name}-{key}.npz"
     if path.is_file():
         try:
-            with np.load(path) as stored:
+            with path.open("rb") as source, np.load(source) as stored:  # numpy leaves a damaged one open
                 return dict(stored)
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except UNREADABLE as error:
             raise GramError(f"The kept data {path} cannot be read ({error}): remove it.") from error
     arrays = build()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from gram.config import Recipe, parse_recipe
@@ -37,7 +36,7 @@ def save_model(
         **(extra or {}),
     }
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path))
+    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path, metadata={"kind": model.kind}))
     if puzzle_table is not None:
         write_whole(folder / PUZZLES_FILE, lambda path: path.write_text(json.dumps(puzzle_table)))
     write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
@@ -91,12 +90,16 @@ def change_eval_settings(folder: Path, **settings: Any) -> None:
     write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
 
 
-def load_weights(model: torch.nn.Module, path: Path) -> None:
+def load_weights(model: Model, path: Path) -> None:
     """Load a safetensors file into a model; every tensor must be there, with the right shape, and no other."""
     try:
+        with safe_open(path, "pt") as file:
+            kind = (file.metadata() or {}).get("kind", model.kind)
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
         raise GramError(f"{path} is truncated or not a safetensors file: {error}.") from error
+    if kind != model.kind:  # an MDLM and an absorbing D3PM have the same tensors
+        raise GramError(f"{path} does not fit the model in config.json: it is of kind '{kind}', not '{model.kind}'.")
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if expected != found:

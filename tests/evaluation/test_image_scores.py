@@ -262,6 +262,16 @@ def test_the_command_scores_a_file(tmp_path: Path, test_grey: np.ndarray) -> Non
     assert json.loads(figures.read_text())["fid"] == pytest.approx(image_scores(tokens).fid)
 
 
+def test_the_command_refuses_a_file_with_a_wrong_byte(tmp_path: Path) -> None:
+    file = tmp_path / "images.npz"
+    np.savez_compressed(file, tokens=np.random.default_rng(0).integers(1, 3, (20, 64)).astype(np.uint8))
+    whole = file.read_bytes()
+    for place in range(0, len(whole), 7):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        result = CliRunner().invoke(app, ["score", str(file)])
+        assert result.exit_code == 0 or isinstance(result.exception, GramError), (place, result.exception)
+
+
 @pytest.mark.parametrize("content", [None, b"not an archive", b""])
 def test_the_command_refuses_what_is_no_file_of_images(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "images.npz"

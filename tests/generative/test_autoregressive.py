@@ -113,7 +113,8 @@ def test_temperature_and_nucleus(temperature: float, top_p: float, generator: to
 
 
 def test_temperature_zero_takes_the_most_probable() -> None:
-    assert sharpen(torch.tensor([[0.1, 3.0, 2.9]]), 0, 0.5).tolist() == [[0, 1, 0]]
+    for temperature in (0, 1e-39):  # none is too small to divide by
+        assert sharpen(torch.tensor([[0.1, 3.0, 2.9]]), temperature, 0.5).tolist() == [[0, 1, 0]]
 
 
 def test_a_nucleus_of_equals_has_as_many_as_it_needs() -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from gram.errors import GramError
+from gram.generative.base import spread, spread_samples
 from gram.generative.mdlm import Mdlm, MdlmConfig
 from gram.tasks.base import IGNORE
 
@@ -51,6 +52,14 @@ def numerical_bound(model: Mdlm, tokens: Tensor, *, points: int = 2000) -> float
         chance = time ** sum(mask) * (1 - time) ** (LENGTH - sum(mask))
         total += chance * model.weighted_loss(INPUT.expand(points, -1), tokens.expand(points, -1), noisy, time)
     return float(total.mean())
+
+
+def test_times_never_reach_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    largest = 1 - torch.finfo(torch.float32).eps / 2
+    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.full(shape, largest))  # 127 + this rounds to 128
+    generator, device = torch.Generator(), torch.device("cpu")
+    assert spread(128, generator, device).max() < 1
+    assert spread_samples(2, 128, generator, device).max() < 1
 
 
 def likelihood(model: Mdlm, tokens: Tensor) -> float:

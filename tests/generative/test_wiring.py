@@ -102,13 +102,18 @@ def test_unknown_options_are_named_before_any_work(queens_recipe: RecipeBuilder,
     assert not (tmp_path / "run").exists()
 
 
-def test_a_checkpoint_of_another_model_is_refused(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
-    for name in ("autoregressive", "mdlm"):
-        train(recipe_of(queens_recipe, name), tmp_path / name, Console(quiet=True))
-    weights = [tmp_path / name / "model.safetensors" for name in ("mdlm", "autoregressive")]
+@pytest.mark.parametrize(("other", "options"), [("autoregressive", SMALL), ("d3pm", {**SMALL, "kind": "absorbing"})])
+def test_a_checkpoint_of_another_model_is_refused(
+    queens_recipe: RecipeBuilder, tmp_path: Path, other: str, options: dict[str, Any]
+) -> None:
+    base = queens_recipe().model_dump(mode="json")
+    for name, own in (("mdlm", SMALL), (other, options)):  # the tensors of MDLM and of this D3PM are alike
+        recipe = Recipe.model_validate({**base, "generative": {"name": name, "options": own}})
+        train(recipe, tmp_path / name, Console(quiet=True))
+    weights = [tmp_path / name / "model.safetensors" for name in ("mdlm", other)]
     weights[1].write_bytes(weights[0].read_bytes())
     with pytest.raises(GramError, match="does not fit"):
-        load(tmp_path / "autoregressive")
+        load(tmp_path / other)
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -192,7 +192,7 @@ def test_the_message_names_the_tensor_and_both_shapes(saved: Path) -> None:
 def test_a_failed_write_leaves_the_old_files(saved: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     before = contents(saved)
 
-    def half_then_fail(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    def half_then_fail(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
         path.write_bytes(before[WEIGHTS_FILE][:100])
         raise OSError("no space left on device")
 
@@ -217,7 +217,7 @@ def test_a_failed_flush_leaves_the_old_files(saved: Path, monkeypatch: pytest.Mo
 def test_a_first_write_that_fails_leaves_no_file(
     tmp_path: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(checkpoint, "save_file", fail)
