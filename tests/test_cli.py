@@ -276,6 +276,14 @@ def test_bad_options(gram: Run, option: tuple[str, int]) -> None:
     assert one_sentence(error)
 
 
+@pytest.mark.parametrize("command", [("solve", "nqueens-8", CORNER), ("likelihood", "nqueens-8"), ("score", "x.npz")])
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_that_torch_cannot_take_is_refused(gram: Run, command: tuple[str, ...], seed: int) -> None:
+    code, _, error = gram(*command, "--seed", seed)
+    assert code == 2
+    assert "Invalid value for '--seed'" in error
+
+
 def test_the_version_is_the_packages(gram: Run) -> None:
     assert gram("--version") == (0, f"{version('gram-reasoning')}\n", "")
 
