@@ -70,12 +70,12 @@ def generate(
         raise GramError(f"--figure and --process are both {figure}: give them different names.")
     from gram.evaluation.generation import score_samples
     from gram.experiments.gallery import sheet_figure
-    from gram.generation import already_drawn
+    from gram.generation import already_drawn, chosen_options
     from gram.generation import generate as draw
 
     solver = load_solver(model, device)
     options = sampling_options(solver, depth=depth, temperature=temperature, steps=steps, top_p=top_p, seed=seed)
-    chosen = options.heeded(solver.model.sample_settings - {"width", "keep_steps"})
+    chosen = chosen_options(solver, options)
     drawn = count - (already_drawn(solver, count, options, out) if out is not None else 0)
     if process is not None:
         _draw_process(model, solver, options, min(count, MOVING if process.suffix == ".gif" else ROWS), process)

@@ -29,7 +29,6 @@ def score_images(
     from gram.generation import read_samples
 
     tokens, _ = read_samples(file)
-
     scores = image_scores(tokens, network=network, real=real, batch=batch, device=device, seed=seed, console=console)
     console.print(
         f"{scores.generated:,} images of {scores.task} against {scores.real:,} grey ones, by the network {network}:"

@@ -103,6 +103,11 @@ def read_samples(path: Path) -> tuple[Rows, dict[str, Any]]:
         raise GramError(f"{path} is damaged or no .npz file of arrays.") from error
 
 
+def chosen_options(solver: Solver, options: SampleOptions) -> dict[str, Any]:
+    """Those of the options that decide what the samples are, but their number."""
+    return options.heeded(solver.model.sample_settings - {"width", "keep_steps"})
+
+
 def blank_input(task: Task) -> Tokens:
     """The one input [1, length] of a task that generates; `GramError` for one that answers puzzles."""
     if task.scoring != "generation":
@@ -123,8 +128,7 @@ def _settings(solver: Solver, options: SampleOptions) -> dict[str, Any]:
     for name, tensor in solver.model.state_dict().items():
         weights.update(name.encode())
         weights.update(tensor.cpu().numpy().tobytes())
-    chosen = options.heeded(solver.model.sample_settings - {"width", "keep_steps"})
-    return {"task": solver.task.name, "weights": weights.hexdigest()[:16], **chosen}
+    return {"task": solver.task.name, "weights": weights.hexdigest()[:16], **chosen_options(solver, options)}
 
 
 def _header(settings: dict[str, Any]) -> bytes:

@@ -147,7 +147,7 @@ class Batch:
     def _transition_noise(self) -> "partial[Tensor]":
         """The noise of transition t, drawn for all transitions at once."""
         shape = (self.model.config.transitions, *self.state.h.shape[1:])
-        noisy = self.model.guidance is not None and self.options.temperature > 0
+        noisy = self.model.is_random and self.options.temperature > 0
         drawn = self._drawn("e", *shape) if noisy else torch.zeros(1, *shape, device=self.device)
         return partial(drawn.select, 1)
 

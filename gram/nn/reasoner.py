@@ -77,7 +77,7 @@ class Reasoner(nn.Module):
     """A recursive reasoning model over `length` tokens of a vocabulary."""
 
     kind = "recursive"
-    """what its weights are of; ablations are told apart by their shapes"""
+    """what its weights are of; ablations of the mechanism share it, and some of them their shapes"""
     h_init: Tensor
     l_init: Tensor
 
