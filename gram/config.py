@@ -135,11 +135,17 @@ class ObjectiveConfig(Section):
     cross_entropy: Literal["softmax", "stablemax"] = "softmax"
     """Reconstruction loss."""
     beta: float = Field(1.0, ge=0)
-    """Weight of the KL. KL and cross-entropy share one denominator (labelled tokens), so 1 is the ELBO."""
+    """Weight of the KL, in the units of `kl_reduction`."""
     beta_final: float | None = Field(None, ge=0)
     """If given, beta moves along a half cosine from `beta` to this over the run."""
     kl_scope: Literal["all", "last"] = "all"
-    """Charge the KL of all transitions (ours), or of the last one only (the paper's surrogate, which leaks)."""
+    """Charge the KL of all transitions, or of the last one only (the paper's surrogate).
+
+    With `last` and a beta below about 3 per labelled token the posterior writes the answer into the transitions that
+    nothing charges, and the prior learns nothing; at the paper's beta, about 4.5 in these units, it does not."""
+    kl_reduction: Literal["mean", "sum"] = "mean"
+    """Divide the KL by the labelled tokens, as the cross-entropy is (beta = 1 is then the ELBO), or sum it over tokens
+    beside a cross-entropy per token, which is most likely what the paper's beta belongs to."""
     kl_balance: float = Field(0.8, ge=0, le=1)
     """Share of the KL's gradient that moves the prior; the rest moves the posterior."""
     prior_share: float = Field(0.125, ge=0, lt=1)
@@ -166,7 +172,10 @@ class TrainConfig(Section):
     steps: int = Field(1000, ge=1)
     """Optimiser steps; each is one supervision step for every slot."""
     slots: int = Field(128, ge=1)
-    """Examples under way at once (the batch)."""
+    """Examples in one update (the batch)."""
+    pool: int = Field(0, ge=0)
+    """Examples under way at once, a multiple of `slots`: each update takes a random part, each example has its turn once
+    per round. 0 keeps only the batch under way, as published; the weights then see an example in consecutive updates."""
     piece: int = Field(0, ge=0)
     """Slots whose gradient is computed at a time, to save memory; 0: 32 on a CPU, where it is faster, all elsewhere."""
     seed: int = Field(0, ge=0, lt=2**32)
@@ -216,6 +225,12 @@ class TrainConfig(Section):
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     """Arithmetic, in Lightning Fabric's names."""
 
+    @model_validator(mode="after")
+    def _pool_fits(self) -> Self:
+        if self.pool % self.slots:
+            raise ValueError(f"pool {self.pool} must be a multiple of slots ({self.slots}), or 0")
+        return self
+
 
 class EvalConfig(Section):
     """How trajectories are drawn when the model is evaluated or used."""
@@ -256,6 +271,8 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Recipe":
+        if self.train.pool and (self.generative is not None or self.model.supervision == "final"):
+            raise ValueError("train.pool is for deep supervision: here every update has fresh examples; set it to 0")
         guided = self.model.guidance != "none"
         if self.train.halt_in_training and guided and self.objective.prior_share > 0:
             raise ValueError("train.halt_in_training is for models without guidance: guided slots run to the end")

@@ -207,7 +207,7 @@ class Run:
         if torch.as_tensor(metrics["gradient_norm"]).isfinite():
             return
         tensors, other = self.trainer.state()
-        rows = tensors["slots.index"].tolist()
+        rows = self.trainer.team.gather(self.trainer.slots.index).tolist()
         if self.first:
             save_state(self.out / DIVERGED_FILE, tensors, {**other, "rows": rows})
         lr, loss = self.recipe.train.lr, float(metrics["loss"].detach())

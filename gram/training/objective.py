@@ -189,9 +189,12 @@ class Objective(nn.Module):
         return self.model.encoder(slots.inputs[rows], puzzle_ids)  # type: ignore[no-any-return]
 
     def kl(self, posterior: Gaussian, prior: Gaussian, targets: Tensor) -> Tensor:
-        """KL of a transition per labelled token, averaged over rows; the value is the true (unbalanced) KL."""
+        """KL of a transition, averaged over rows; the value is the true (unbalanced) KL.
+
+        It is per labelled token, or the sum over tokens, as `kl_reduction` says.
+        """
         divergence = balanced_kl(posterior, prior, self.config.kl_balance).sum(dim=-1)
-        return (divergence / labelled_count(targets)).mean()
+        return (divergence if self.config.kl_reduction == "sum" else divergence / labelled_count(targets)).mean()
 
     def _right(self, slots: Slots, rows: slice, outputs: Tensor) -> Tensor:
         """[rows] these outputs are solutions."""

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, cast
 
 import torch
@@ -15,12 +14,13 @@ from gram.config import Recipe
 from gram.generative.model import Generative
 from gram.models import Model, build_model
 from gram.nn.layers import Network
-from gram.nn.reasoner import Reasoner, State
+from gram.nn.reasoner import Reasoner
 from gram.tasks.base import IGNORE, Examples, Task
 from gram.training.generative import GenerativeObjective
 from gram.training.objective import Checker, Objective
 from gram.training.optim import build_optimizers, lr_factor, puzzle_embeddings
-from gram.training.slots import SlotFeeder, Slots
+from gram.training.pool import Pool
+from gram.training.slots import SlotFeeder
 from gram.training.team import Team
 from gram.training.update import Update
 
@@ -64,7 +64,12 @@ class Trainer:
             puzzle_ids=puzzle_embeddings(self.model) is not None,
             reserve=recipe.objective.reserve,
         )
-        self.slots = self.feeder.start(self.model, fabric.device)
+        layers = max(1, config.pool // config.slots)
+        self.pool = Pool(
+            [self.feeder.start(self.model, fabric.device) for _ in range(layers)], self.team, seed=config.seed
+        )
+        self.slots = self.pool.take()
+        """the batch of the next update"""
         self.generator = torch.Generator(device=fabric.device).manual_seed(config.seed)
 
     def step(self) -> dict[str, Any]:
@@ -122,6 +127,8 @@ class Trainer:
         if self.recipe.objective.learn_from_rollouts and self.recipe.generative is None:
             self.feeder.retarget(self.slots, update.rollouts)
         self.feeder.refill(self.slots, update.finished, self.model)
+        self.pool.put(self.slots)
+        self.slots = self.pool.take()
 
     # --- what a checkpoint holds --------------------------------------------------------------------------------------
 
@@ -137,7 +144,8 @@ class Trainer:
             for index, values in optimizer.state_dict()["state"].items():
                 for key, value in values.items():
                     tensors[f"optimizer.{number}.{index}.{key}"] = torch.as_tensor(value)
-        tensors |= {f"slots.{name}": self.team.gather(part) for name, part in slot_tensors(self.slots).items()}
+        tensors |= {f"slots.{name}": part for name, part in self.pool.map(self.team.gather).items()}
+        tensors["pool.order"] = torch.from_numpy(self.pool.order)
         tensors["feeder.order"] = torch.from_numpy(self.feeder.order)
         tensors["feeder.reserve"] = self.feeder.reserve
         tensors["generator"] = self.generator.get_state()
@@ -145,7 +153,9 @@ class Trainer:
         other = {
             "step": self.step_number,
             "dealt": self.feeder.dealt,
+            "turn": self.pool.turn,
             "numpy": self.feeder.generator.bit_generator.state,
+            "pool": self.pool.generator.bit_generator.state,
         }
         return tensors, other
 
@@ -163,7 +173,10 @@ class Trainer:
             optimizer.load_state_dict(content)
         own = torch.from_numpy(self.team.own)
         parts = {name: part[own].to(self.fabric.device) for name, part in _below("slots.", tensors).items()}
-        self.slots = slots_of(parts)
+        self.pool.tensors = parts
+        self.pool.order, self.pool.turn = tensors["pool.order"].numpy(), other["turn"]
+        self.pool.generator.bit_generator.state = other["pool"]
+        self.slots = self.pool.take()
         self.feeder.order = tensors["feeder.order"].numpy()
         self.feeder.reserve = tensors["feeder.reserve"].cpu()
         self.feeder.dealt = other["dealt"]
@@ -171,20 +184,6 @@ class Trainer:
         self.generator.set_state(tensors["generator"].cpu())
         torch.set_rng_state(tensors["torch"].cpu())
         self.step_number = other["step"]
-
-
-def slot_tensors(slots: Slots) -> Tensors:
-    """The slots as tensors by name; the state's two levels are `h` and `l`."""
-    parts = {field.name: getattr(slots, field.name) for field in fields(slots) if field.name != "state"}
-    parts |= {"h": slots.state.h, "l": slots.state.l}
-    return {name: part for name, part in parts.items() if part is not None}
-
-
-def slots_of(parts: Tensors) -> Slots:
-    """The inverse of `slot_tensors`."""
-    parts = dict(parts)
-    state = State(parts.pop("h"), parts.pop("l", None))
-    return Slots(state=state, **parts)
 
 
 def _below(prefix: str, tensors: Tensors) -> Tensors:

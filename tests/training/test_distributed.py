@@ -32,6 +32,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "task": {"name": "tokens", "options": {"path": "ids.jsonl"}},
         "model": {"puzzle_tokens": 2},
         "objective": {"prior_share": 0.25},
+        "train": {"pool": 24},
     },
 }
 

@@ -189,6 +189,20 @@ def test_beta_and_scope_weigh_the_kl(tiny_model: ModelBuilder, tiny_slots: Slots
             assert_close(update.loss, update.metrics["reconstruction"] + beta * charged)
 
 
+def test_a_summed_kl_is_the_mean_one_times_the_labelled_tokens(
+    tiny_model: ModelBuilder, tiny_slots: SlotsBuilder
+) -> None:
+    model = tiny_model()
+    slots = tiny_slots(model, 1)
+    labelled = int((slots.targets != IGNORE).sum())
+    mean, total = (
+        update_of(objective_of(model, kl_reduction=reduction, prior_share=0, **NO_HEADS), slots, beta=beta)
+        for reduction, beta in (("mean", 0.07 * labelled), ("sum", 0.07))
+    )
+    assert_close(mean.loss, total.loss)
+    assert_close(labelled * mean.metrics["kl_1"], total.metrics["kl_1"])
+
+
 def test_the_last_transitions_kl_alone_leaves_the_earlier_ones_free(
     tiny_model: ModelBuilder, tiny_slots: SlotsBuilder
 ) -> None:

@@ -29,6 +29,7 @@ QUIET = Console(file=io.StringIO())
 STEPS = 24
 VARIANTS: dict[str, dict[str, Any]] = {
     "gram": {"objective": {"learn_from_rollouts": True, "prior_share": 0.5}},
+    "gram, with a pool": {"train": {"pool": 24}},
     "trm": {"model": {"guidance": "none"}, "objective": {"prior_share": 0}, "train": {"halt_in_training": True}},
     "images, with a reserve": {
         "task": {"name": "digits", "options": {}},
