@@ -174,8 +174,9 @@ class TrainConfig(Section):
     slots: int = Field(128, ge=1)
     """Examples in one update (the batch)."""
     pool: int = Field(0, ge=0)
-    """Examples under way at once, a multiple of `slots`: each update takes a random part, each example has its turn once
-    per round. 0 keeps only the batch under way, as published; the weights then see an example in consecutive updates."""
+    """Examples under way at once, a multiple of `slots`: each update takes a random part of them, each once per round.
+
+    0 keeps only the batch under way, as published; the weights then see an example in consecutive updates."""
     piece: int = Field(0, ge=0)
     """Slots whose gradient is computed at a time, to save memory; 0: 32 on a CPU, where it is faster, all elsewhere."""
     seed: int = Field(0, ge=0, lt=2**32)
