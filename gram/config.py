@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gram.errors import GramError
 
-Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "direct"]
+Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "direct", "fixed"]
 
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -61,8 +61,10 @@ class ModelConfig(ImageSection):
     """One network for f_L and f_H (TRM), or two (HRM). A flat state has only one."""
     layers: int = Field(2, ge=1)
     """Blocks per network."""
-    mixing: Literal["tokens", "attention"] = "tokens"
-    """How tokens meet: a SwiGLU over the token axis, or attention."""
+    mixing: Literal["tokens", "attention", "constraints"] = "tokens"
+    """How tokens meet: a SwiGLU over the token axis, attention, or means over the sets that share a rule."""
+    symbols: bool = False
+    """With `constraints`: keep every channel per interchangeable symbol of the task, with weights shared by symbols."""
     mixing_norm: Literal["channels", "tokens"] = "channels"
     """Axis of the RMS norm after token mixing; the published TRM normalises over the tokens."""
     heads: int = Field(8, ge=1)
@@ -92,11 +94,12 @@ class ModelConfig(ImageSection):
     step_embedding: bool = False
     """Add a sinusoidal code of the step to the input (Universal Transformer)."""
     guidance: Guidance = "gaussian"
-    """Stochastic guidance [epsilon] and its ablations; `none` is deterministic."""
+    """Stochastic guidance [epsilon] and its ablations; `none` is deterministic, `fixed` adds noise of a constant sigma
+    without any head."""
     guidance_hidden: int = Field(64, ge=1)
     """Hidden width of the four guidance heads."""
     log_sigma_init: float = -1.0
-    """Where log sigma starts."""
+    """Where log sigma starts; where it stays with guidance `fixed`."""
     log_sigma_range: tuple[float, float] = (-6.0, 2.0)
     """Clamp of log sigma."""
     readout: Literal["first", "pooled"] = "pooled"
@@ -114,6 +117,10 @@ class ModelConfig(ImageSection):
             raise ValueError(f"dim {self.dim} must be a multiple of 2 x heads ({self.heads}) for attention")
         if self.positions == "rope" and self.mixing != "attention":
             raise ValueError("positions 'rope' needs mixing 'attention'")
+        if self.mixing == "constraints":
+            self._check_constraints()
+        elif self.symbols:
+            raise ValueError("symbols needs mixing 'constraints'")
         if self.state == "flat" and (self.gradient == "call" or not self.shared):
             raise ValueError(
                 "a flat state has one network and no low level: gradient 'call' and shared=false need (h, l)"
@@ -127,6 +134,13 @@ class ModelConfig(ImageSection):
         if self.puzzle_width > self.puzzle_tokens * self.dim:
             raise ValueError(f"puzzle_width {self.puzzle_width} is more than puzzle_tokens x dim")
         return self
+
+    def _check_constraints(self) -> None:
+        """No weight may depend on a position: that is what makes the network equivariant."""
+        if self.positions != "none" or self.puzzle_tokens or self.image is not None:
+            raise ValueError("mixing 'constraints' needs positions 'none', no puzzle_tokens and no image")
+        if self.readout != "pooled" or self.mixing_norm != "channels":
+            raise ValueError("mixing 'constraints' needs readout 'pooled' and mixing_norm 'channels'")
 
 
 class ObjectiveConfig(Section):
@@ -201,6 +215,10 @@ class TrainConfig(Section):
     """Largest norm of the gradient."""
     ema: Decay = 0.999
     """Decay of the averaged weights, which are the ones that are evaluated and saved."""
+    lifetime: tuple[int, int] | None = None
+    """Supervision steps that an example stays, drawn log-uniform from this range; None is always N_sup."""
+    release: float = Field(0.0, ge=0, le=1)
+    """Chance at every step that a slot whose answer is right takes a new example; the others learn to stay there."""
     halt_in_training: bool = False
     """Release a slot when its halt head says so (deterministic models); otherwise every slot runs to the end."""
     explore: float = Field(0.1, ge=0, le=1)
@@ -227,9 +245,11 @@ class TrainConfig(Section):
     """Arithmetic, in Lightning Fabric's names."""
 
     @model_validator(mode="after")
-    def _pool_fits(self) -> Self:
+    def _slots_fit(self) -> Self:
         if self.pool % self.slots:
             raise ValueError(f"pool {self.pool} must be a multiple of slots ({self.slots}), or 0")
+        if self.lifetime is not None and not 1 <= self.lifetime[0] <= self.lifetime[1]:
+            raise ValueError(f"lifetime {list(self.lifetime)} must be a range of at least 1 step, such as [8, 64]")
         return self
 
 
@@ -272,9 +292,10 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Recipe":
-        if self.train.pool and (self.generative is not None or self.model.supervision == "final"):
-            raise ValueError("train.pool is for deep supervision: here every update has fresh examples; set it to 0")
-        guided = self.model.guidance != "none"
+        carried = [name for name in ("pool", "lifetime", "release") if getattr(self.train, name)]
+        if carried and (self.generative is not None or self.model.supervision == "final"):
+            raise ValueError(f"train.{carried[0]} is for deep supervision: here every update has fresh examples")
+        guided = self.model.guidance not in ("none", "fixed")
         if self.train.halt_in_training and guided and self.objective.prior_share > 0:
             raise ValueError("train.halt_in_training is for models without guidance: guided slots run to the end")
         return self

@@ -75,7 +75,8 @@ def tiny_slots() -> SlotsBuilder:
         made = torch.full((count,), steps)
         zeros = torch.zeros(count, dtype=torch.long)
         memory = torch.randn(state.h.shape, generator=generator)
-        return Slots(torch.arange(count), inputs, targets, state, made, zeros, memory)
+        lifetime = torch.full((count,), model.config.supervision_steps)
+        return Slots(torch.arange(count), inputs, targets, state, made, zeros, lifetime, memory)
 
     return build
 

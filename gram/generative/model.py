@@ -15,6 +15,7 @@ from gram.generative.mdlm import Mdlm, MdlmConfig
 from gram.generative.vae import Vae, VaeConfig
 from gram.inference.options import SampleOptions
 from gram.nn.reasoner import State
+from gram.tasks.base import Structure
 
 MODELS: dict[str, tuple[type[Section], type[nn.Module]]] = {
     "autoregressive": (AutoregressiveConfig, Autoregressive),
@@ -39,6 +40,7 @@ class Generative(nn.Module):
         super().__init__()
         self.config = config
         self.vocab_size, self.length = vocab_size, length
+        self.structure = Structure()
         # Known from the training targets. Tasks such as colouring label a few positions only; the sampler holds the
         # others at padding, as training has shown them.
         self.labelled: Tensor

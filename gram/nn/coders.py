@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from gram.config import ModelConfig
 from gram.nn.images import PatchDecoder, PatchEncoder
 from gram.nn.layers import Linear, SwiGLU, truncated_normal_
+from gram.nn.symbols import SymbolDecoder, Symbols
 
 HALT_BIAS = -5.0
 """The halt head starts out sure that nothing is solved yet (as published)."""
@@ -18,14 +19,16 @@ HALT_BIAS = -5.0
 class Encoder(nn.Module):
     """e_x = sqrt(D) * embed(x), with learned positions and puzzle tokens in front where the model has them."""
 
-    def __init__(self, config: ModelConfig, vocab_size: int, length: int) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, length: int, symbols: Symbols | None = None) -> None:
         super().__init__()
         self.dim = config.dim
+        self.symbols = symbols
         self.puzzle_tokens = config.puzzle_tokens
         std = 1 / math.sqrt(config.dim)  # times sqrt(D) gives unit variance
         self.patches = None if config.image is None else PatchEncoder(config.dim, config.image, config.patch)
         if self.patches is None:
-            self.tokens = nn.Parameter(truncated_normal_(torch.empty(vocab_size, config.dim), std))
+            kinds = vocab_size if symbols is None else symbols.kinds
+            self.tokens = nn.Parameter(truncated_normal_(torch.empty(kinds, config.dim), std))
         self.positions: nn.Parameter | None = None
         if config.positions == "learned":
             shape = (config.position_count(length), config.dim)
@@ -37,6 +40,8 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: Tensor, puzzle_ids: Tensor | None = None) -> Tensor:
         """inputs [batch, length] (and puzzle_ids [batch]) -> e_x [batch, positions, dim]."""
+        if self.symbols is not None:
+            inputs = self.symbols.relative(inputs)
         embedded = self.tokens[inputs] if self.patches is None else self._patched(inputs, self.patches)
         if self.puzzles is not None:
             if puzzle_ids is None:
@@ -72,10 +77,12 @@ class Readout(NamedTuple):
 class Decoder(nn.Module):
     """Reads h only: logits for every content token, and the halt and value heads."""
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, symbols: Symbols | None = None) -> None:
         super().__init__()
         self.puzzle_tokens = config.puzzle_tokens
         self.lm: nn.Module = Linear(config.dim, vocab_size)
+        if symbols is not None:
+            self.lm = SymbolDecoder(config.dim, symbols)
         if config.image is not None:
             self.lm = PatchDecoder(config.dim, vocab_size, config.image, config.patch)
         pooled = config.readout == "pooled"

@@ -1,5 +1,6 @@
 """Stochastic guidance: epsilon ~ N(mu(u), sigma(u)^2 I), its prior, its posterior, and the KL between them."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from gram.config import ModelConfig
 from gram.nn.images import PatchEncoder
 from gram.nn.layers import SwiGLU
+from gram.nn.symbols import Symbols
 
 OUTPUT_SCALE = 0.1
 """The heads start near mean 0 and the initial sigma, so that early training resembles the deterministic model."""
@@ -64,13 +66,26 @@ class GaussianHead(nn.Module):
         return Gaussian(mean, log_sigma)
 
 
+class FixedNoise(nn.Module):
+    """Guidance without heads: epsilon ~ N(0, sigma^2 I) with a constant sigma, whatever the state and the target."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.sigma = math.exp(config.log_sigma_init)
+
+    def draw(self, u: Tensor, noise: Tensor, temperature: float = 1.0) -> Tensor:
+        """h = u + epsilon."""
+        return torch.add(u, noise, alpha=temperature * self.sigma)
+
+
 class Guidance(nn.Module):
     """Prior p(epsilon | u) and posterior q(epsilon | u, y)."""
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, symbols: Symbols | None = None) -> None:
         super().__init__()
         self.mechanism = config.guidance
         self.puzzle_tokens = config.puzzle_tokens
+        self.symbols = symbols
         self.prior = GaussianHead(config)
         self.posterior = GaussianHead(config)
         self.targets: nn.Embedding | PatchEncoder
@@ -78,14 +93,17 @@ class Guidance(nn.Module):
             self.targets = PatchEncoder(config.dim, config.image, config.patch)
         else:
             # One row more than the vocabulary: the last one stands for "no label here".
-            self.targets = nn.Embedding(vocab_size + 1, config.dim)
+            self.targets = nn.Embedding((vocab_size if symbols is None else symbols.kinds) + 1, config.dim)
 
     def embed_targets(self, targets: Tensor) -> Tensor:
         """targets [batch, length], negative where unlabelled -> e_y [batch, positions, dim]."""
         if isinstance(self.targets, PatchEncoder):
             return self.targets(targets)  # type: ignore[no-any-return]
         unlabelled = self.targets.num_embeddings - 1
-        e_y = self.targets(torch.where(targets < 0, unlabelled, targets))
+        known = targets.clamp_min(0)
+        if self.symbols is not None:
+            known, targets = self.symbols.relative(known), targets.repeat_interleave(self.symbols.count, dim=1)
+        e_y = self.targets(torch.where(targets < 0, unlabelled, known))
         if self.puzzle_tokens:
             front = self.targets.weight[unlabelled].expand(len(targets), self.puzzle_tokens, -1)
             e_y = torch.cat((front, e_y), dim=1)

@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Literal
 
@@ -22,8 +23,8 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
         y: Tensor
-        if _compiled_pays(x, COMPILED_NORM):
-            y, scale = _kernels().norm(x, axis, NORM_EPSILON)
+        if compiled_pays(x, COMPILED_NORM):
+            y, scale = kernels().norm(x, axis, NORM_EPSILON)
         else:
             scale = (torch.linalg.vecdot(x, x, dim=axis) / x.shape[axis] + NORM_EPSILON).rsqrt().unsqueeze(axis)
             y = x * scale
@@ -35,8 +36,8 @@ class _RmsNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         y, scale = ctx.saved_tensors
-        if _compiled_pays(y, COMPILED_NORM):
-            return _kernels().norm_gradient(y, scale, grads[0], ctx.axis), None
+        if compiled_pays(y, COMPILED_NORM):
+            return kernels().norm_gradient(y, scale, grads[0], ctx.axis), None
         along = torch.linalg.vecdot(grads[0], y, dim=ctx.axis).unsqueeze(ctx.axis) / -y.shape[ctx.axis]
         return torch.addcmul(grads[0], y, along).mul_(scale), None
 
@@ -48,8 +49,8 @@ class _Gate(torch.autograd.Function):
     def forward(ctx: Any, gate_up: Tensor, axis: int) -> Tensor:
         ctx.save_for_backward(gate_up)
         ctx.axis = axis
-        if _compiled_pays(gate_up, COMPILED_GATE):
-            return _kernels().gate(gate_up, axis)  # type: ignore[no-any-return]
+        if compiled_pays(gate_up, COMPILED_GATE):
+            return kernels().gate(gate_up, axis)  # type: ignore[no-any-return]
         gate, up = gate_up.chunk(2, dim=axis)
         return F.silu(gate).mul_(up)
 
@@ -57,8 +58,8 @@ class _Gate(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (gate_up,) = ctx.saved_tensors
-        if _compiled_pays(gate_up, COMPILED_GATE):
-            return _kernels().gate_gradient(gate_up, grads[0], ctx.axis), None
+        if compiled_pays(gate_up, COMPILED_GATE):
+            return kernels().gate_gradient(gate_up, grads[0], ctx.axis), None
         gate, up = gate_up.chunk(2, dim=ctx.axis)
         result = torch.empty_like(gate_up)
         to_gate, to_up = result.chunk(2, dim=ctx.axis)
@@ -71,12 +72,14 @@ class _Gate(torch.autograd.Function):
         return result, None
 
 
-def _compiled_pays(x: Tensor, least: int) -> bool:
+def compiled_pays(x: Tensor, least: int) -> bool:
     """Whether x is large enough to wait for numba once; a single small puzzle is answered before it is imported."""
-    return x.is_cpu and x.dtype == torch.float32 and x.ndim == 3 and x.numel() >= least and x.is_contiguous()
+    fits = x.is_cpu and x.dtype == torch.float32 and x.ndim == 3 and x.numel() >= least and x.is_contiguous()
+    return fits and not torch.compiler.is_compiling()
 
 
-def _kernels() -> ModuleType:
+def kernels() -> ModuleType:
+    """`gram.nn.kernels`, imported when it is first needed."""
     return importlib.import_module("gram.nn.kernels")
 
 
@@ -217,7 +220,7 @@ class Block(nn.Module):
         dim: int,
         length: int,
         channel_hidden: int,
-        mixing: Literal["tokens", "attention"],
+        mixing: str,
         token_hidden: int,
         mixing_norm: Literal["channels", "tokens"],
         heads: int,
@@ -237,7 +240,7 @@ class Block(nn.Module):
 class Network(nn.Module):
     """A stack of blocks: f_L, f_H, or both."""
 
-    def __init__(self, blocks: list[Block]) -> None:
+    def __init__(self, blocks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
 

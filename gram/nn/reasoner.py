@@ -18,8 +18,11 @@ from torch import Tensor, nn
 
 from gram.config import ModelConfig
 from gram.nn.coders import Decoder, Encoder, Readout
-from gram.nn.guidance import Gaussian, Guidance
+from gram.nn.constraints import ConstraintBlock, Sets
+from gram.nn.guidance import FixedNoise, Gaussian, Guidance
 from gram.nn.layers import Block, Network, Rope
+from gram.nn.symbols import Symbols
+from gram.tasks.base import Structure
 
 CACHED_NUMBERS = 2**19
 """Numbers of an intermediate result that a core's cache holds, roughly; the speed hardly depends on it."""
@@ -81,25 +84,38 @@ class Reasoner(nn.Module):
     h_init: Tensor
     l_init: Tensor
 
-    def __init__(self, config: ModelConfig, *, vocab_size: int, length: int) -> None:
+    def __init__(
+        self, config: ModelConfig, *, vocab_size: int, length: int, structure: Structure | None = None
+    ) -> None:
         super().__init__()
         self.config = config
         self.vocab_size = vocab_size
         self.length = length
-        self.tokens = config.position_count(length)
-        self.encoder = Encoder(config, vocab_size, length)
-        self.decoder = Decoder(config, vocab_size)
+        # What the network does not use is not kept with it.
+        self.structure = structure if structure is not None and config.mixing == "constraints" else Structure()
+        symbols = Symbols(self.structure.symbols, vocab_size) if config.symbols else None
+        self.tokens = config.position_count(length) * (1 if symbols is None else symbols.count)
+        self.sets = (
+            Sets.of(self.structure.constraints, 0 if symbols is None else symbols.count)
+            if config.mixing == "constraints"
+            else None
+        )
+        self.encoder = Encoder(config, vocab_size, length, symbols)
+        self.decoder = Decoder(config, vocab_size, symbols)
         self.low = self._network()
         # A shared network is registered once, under `low`.
         self.high = None if config.shared or config.state == "flat" else self._network()
         self.rope = Rope(config.dim // config.heads, self.tokens) if config.positions == "rope" else None
-        self.guidance = Guidance(config, vocab_size) if config.guidance != "none" else None
+        self.guidance = Guidance(config, vocab_size, symbols) if config.guidance not in ("none", "fixed") else None
+        self.fixed_noise = FixedNoise(config) if config.guidance == "fixed" else None
         # z_0 is drawn once and kept in the checkpoint: never trained, never redrawn.
         self.register_buffer("h_init", torch.randn(config.dim))
         self.register_buffer("l_init", torch.randn(config.dim))
 
     def _network(self) -> Network:
         c = self.config
+        if self.sets is not None:
+            return Network([ConstraintBlock(c.dim, c.channel_hidden, self.sets) for _ in range(c.layers)])
         return Network(
             [
                 Block(
@@ -123,7 +139,12 @@ class Reasoner(nn.Module):
     @property
     def is_random(self) -> bool:
         """Whether its transitions have noise."""
-        return self.guidance is not None and self.config.guidance != "guide_only"
+        return self.config.guidance not in ("none", "guide_only")
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether a transition asks for noise, even if it multiplies it by 0."""
+        return self.guidance is not None or self.fixed_noise is not None
 
     @property
     def sample_settings(self) -> frozenset[str]:
@@ -154,7 +175,7 @@ class Reasoner(nn.Module):
     def rows_in_cache(self) -> int:
         """How many rows of a batch keep the largest intermediate result within about 2 MB."""
         c = self.config
-        mixed = c.token_hidden * c.dim if c.mixing == "tokens" else 2 * self.tokens * c.dim
+        mixed = {"tokens": c.token_hidden * c.dim, "attention": 2 * self.tokens * c.dim}.get(c.mixing, 0)
         return max(1, CACHED_NUMBERS // (2 * max(self.tokens * c.channel_hidden, mixed)))
 
     def _propose(self, state: State, e_x: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -212,6 +233,8 @@ class Reasoner(nn.Module):
                 if early is not None and at_once:
                     early(prior, chosen)
                 h = self.guidance.draw(u, chosen, noise(t), temperature)
+            elif self.fixed_noise is not None:
+                h = self.fixed_noise.draw(u, noise(t), temperature)
             state = State(h, low)
             output.state = state if tracked else state.detach()
         if e_y is not None and cut_e_y is not None and cut_e_y.grad is not None:

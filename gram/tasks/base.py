@@ -6,7 +6,8 @@ padding in every task, and `IGNORE` in a target marks a position that carries no
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
@@ -27,6 +28,16 @@ SplitName = Literal["train", "validation", "test"]
 Scoring = Literal["solutions", "generation", "votes"]
 """How a model is scored: valid answers and coverage of each input's solutions; many samples of one blank input; or the
 answers to all augmentations of an input, turned back, by vote."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a network may know of a puzzle's rules: which positions share one, and which tokens are interchangeable."""
+
+    constraints: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By kind ("row", "column", ...), the number of the set that each position [length] is in"""
+    symbols: Sequence[int] = ()
+    """Tokens that may be renamed without changing the puzzle, such as Sudoku's digits"""
 
 
 class Distinct(NamedTuple):
@@ -89,6 +100,11 @@ class Task(ABC):
     """Whether `repair` makes a solution near any output: for tasks whose solutions cannot be looked up."""
     puzzles: int = 0
     """How many puzzles have an embedding of their own; 0 for tasks without puzzle ids."""
+
+    @property
+    def structure(self) -> Structure:
+        """What networks with the puzzle's structure built in may know; nothing by default."""
+        return Structure()
 
     @property
     def exchanges(self) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_split_options
+from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_split_options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,6 +116,13 @@ class NQueens(Task):
         self.seed = seed
         self.validation_share, self.test_share = validation_share, test_share
         self.max_inputs, self.max_pairs = max_inputs, max_pairs
+
+    @property
+    def structure(self) -> Structure:
+        """No row, column or diagonal holds two queens."""
+        row, column = np.divmod(np.arange(self.length), self.size)
+        lines = {"row": row, "column": column, "diagonal": row + column, "antidiagonal": row - column + self.size - 1}
+        return Structure({kind: numbers.tolist() for kind, numbers in lines.items()})
 
     @cached_property
     def _kept_rows(self) -> Mask:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_pairs
+from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_pairs
 from gram.tasks.sudoku_solver import geometry, list_solutions
 from gram.tasks.sudoku_symmetry import random_symmetries
 
@@ -44,6 +44,14 @@ class SudokuBoard(Task):
         self.size, self.seed = size, seed
         self.vocab_size = size + 2
         self.length = size * size
+
+    @property
+    def structure(self) -> Structure:
+        """Rows, columns and boxes hold each digit once, and the digits are interchangeable."""
+        row, column = np.divmod(np.arange(self.length), self.size)
+        box = row // self._layout.box_rows * self.size + column // self._layout.box_columns
+        constraints = {"row": row.tolist(), "column": column.tolist(), "box": box.tolist()}
+        return Structure(constraints, symbols=range(BLANK + 1, self.vocab_size))
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
         """Judge outputs [rows, length] against inputs [rows, length].

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
 from gram.models import Model, build_model
+from gram.tasks.base import Structure
 
 FORMAT = 1
 CONFIG_FILE, WEIGHTS_FILE, PUZZLES_FILE = "config.json", "model.safetensors", "puzzles.json"
@@ -32,6 +34,7 @@ def save_model(
         "format": FORMAT,
         "vocab_size": model.vocab_size,
         "length": model.length,
+        **_structure_of(model),
         "recipe": recipe.model_dump(mode="json"),
         **(extra or {}),
     }
@@ -40,6 +43,13 @@ def save_model(
     if puzzle_table is not None:
         write_whole(folder / PUZZLES_FILE, lambda path: path.write_text(json.dumps(puzzle_table)))
     write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+
+
+def _structure_of(model: Model) -> dict[str, Any]:
+    """The entry of config.json for what a network with structure built in knows of its task; none for others."""
+    if not model.structure.constraints:
+        return {}
+    return {"structure": {"constraints": model.structure.constraints, "symbols": list(model.structure.symbols)}}
 
 
 def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
@@ -56,9 +66,25 @@ def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
             raise GramError(f"{config_path}: '{key}' must be a positive whole number, not {config[key]!r}.")
     check_format(folder, config["format"])
     recipe = parse_recipe(config["recipe"], source=str(config_path))
-    model = build_model(recipe, vocab_size=config["vocab_size"], length=config["length"])
+    structure = read_structure(config_path, config)
+    model = build_model(recipe, vocab_size=config["vocab_size"], length=config["length"], structure=structure)
     load_weights(model, weights_path)
     return model.eval(), recipe, config
+
+
+def read_structure(path: Path, config: dict[str, Any]) -> Structure:
+    """What config.json says of the task's structure, checked against its length and vocabulary."""
+    content = config.get("structure", {})
+    length, vocab_size = config["length"], config["vocab_size"]
+    try:
+        structure = Structure({str(k): [int(n) for n in v] for k, v in content.get("constraints", {}).items()})
+        structure = replace(structure, symbols=[int(token) for token in content.get("symbols", [])])
+    except (AttributeError, TypeError, ValueError) as error:
+        raise GramError(f"{path}: 'structure' is damaged ({error}).") from error
+    fits = all(len(kind) == length and min(kind) >= 0 for kind in structure.constraints.values())
+    if not fits or not all(0 <= token < vocab_size for token in structure.symbols):
+        raise GramError(f"{path}: 'structure' does not fit a length of {length} and a vocabulary of {vocab_size}.")
+    return structure
 
 
 def check_format(path: Path, found: int) -> None:

@@ -28,6 +28,10 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
         raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
     if model.puzzle_tokens and model.puzzles != task.puzzles:
         raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
+    if model.mixing == "constraints" and not task.structure.constraints:
+        raise GramError(f"Task {task.name} names no constraints: set model.mixing to tokens or attention.")
+    if model.symbols and not task.structure.symbols:
+        raise GramError(f"Task {task.name} has no interchangeable symbols: set model.symbols to false.")
     if model.image is not None and math.prod(model.image) != task.length:
         raise GramError(
             f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."

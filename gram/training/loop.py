@@ -252,7 +252,7 @@ def validation_figures(
     if isinstance(model, Generative):
         nats = model.law.log_likelihood_bound(inputs, targets, generator=generator)
         return figures | {"validation_nats": -float(nats.mean())}
-    if model.is_random:  # otherwise there is no bound: at variance 0 the KL is not finite
+    if model.is_random and model.guidance is not None:  # at variance 0 the KL is not finite; fixed noise has none
         ids = None
         if model.config.puzzle_tokens and examples.puzzle_ids is not None:
             ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)

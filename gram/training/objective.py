@@ -52,6 +52,7 @@ class Objective(nn.Module):
         *,
         checker: Checker | None,
         halt_in_training: bool,
+        release: float = 0.0,
         team: Team | None = None,
     ) -> None:
         super().__init__()
@@ -60,6 +61,7 @@ class Objective(nn.Module):
         self.config = config
         self.checker = checker
         self.halt_in_training = halt_in_training
+        self.release = release
         # A model that is supervised only at the end makes all its transitions in one update.
         deep = model.config.supervision == "deep"
         self.steps_per_example = model.config.supervision_steps if deep else 1
@@ -100,15 +102,20 @@ class Objective(nn.Module):
         state = State.cat([piece.state for piece in pieces])
         outputs = torch.cat([piece.outputs for piece in pieces])
         halts = torch.cat([piece.halts for piece in pieces])
-        loss, heads = pieces[-1].loss, learn
+        loss, heads, answers = pieces[-1].loss, learn, outputs
         if prior.stop:
             rollout = self._roll_out(slots, prior, generator)
+            answers = torch.cat([rollout.outputs, outputs[prior.stop - learn.start :]])
             loss, heads, outputs = loss + rollout.loss, prior, rollout.outputs
             state = State.cat([rollout.state, state.rows(slice(prior.stop - learn.start, None))])
             metrics = _total([metrics, rollout.metrics])
-        finished = slots.steps + 1 >= self.steps_per_example
+        finished = slots.steps + 1 >= slots.lifetime
         if self.halt_in_training and heads == slice(0, count):
             finished = finished | (halts & (slots.steps + 1 >= slots.min_steps))
+        if self.release:
+            everyone = slice(0, count)
+            leaves = self._uniform(state.h, everyone, generator) < self.release
+            finished = finished | (self._right(slots, everyone, answers) & leaves)
         right = self._right(slots, heads, outputs)
         value, value_metrics = self._value_loss(slots, heads, state.h[heads], outputs, right, finished, generator)
         metrics["loss"] = metrics["loss"] + value.detach()
@@ -238,7 +245,7 @@ class Objective(nn.Module):
 
     def _drawn_noise(self, like: Tensor, rows: slice, generator: torch.Generator) -> Tensor:
         """[transitions, rows, tokens, dim] fresh noise for own slots `rows`; nothing where the model needs none."""
-        if self.model.guidance is None:
+        if not self.model.has_noise:
             return torch.zeros((self.transitions, *[0] * like.ndim), device=like.device)
         draw = self._noise(like, rows, generator)
         return torch.stack([draw(t) for t in range(self.transitions)])
@@ -270,7 +277,7 @@ class Objective(nn.Module):
         )
         readout = self.model.decoder.readout(ahead.state.h)
         best = torch.maximum(readout.q_halt, readout.q_continue)
-        return torch.where(steps >= self.steps_per_example, readout.q_halt, best).sigmoid()
+        return torch.where(steps >= slots.lifetime[rows], readout.q_halt, best).sigmoid()
 
 
 def _total(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:

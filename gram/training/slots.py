@@ -42,6 +42,8 @@ class Slots:
     """[slots] supervision steps made"""
     min_steps: Tensor
     """[slots] steps before which the slot may not halt (exploration)"""
+    lifetime: Tensor
+    """[slots] supervision steps after which the example is done"""
     memory: Tensor
     """[slots, tokens, dim] one state of the trajectory, uniform over its steps: what the value head learns from"""
     puzzle_ids: Tensor | None = None
@@ -60,6 +62,7 @@ class SlotFeeder:
         examples: Examples,
         *,
         steps: int,
+        lifetime: tuple[int, int] | None = None,
         explore: float,
         seed: int,
         team: Team,
@@ -70,6 +73,7 @@ class SlotFeeder:
         self.examples = examples
         self.team = team
         self.max_steps = steps
+        self.lifetime = lifetime
         self.puzzle_ids = puzzle_ids
         self.explore = explore
         self.generator = np.random.default_rng(seed)
@@ -99,10 +103,10 @@ class SlotFeeder:
         # z_0 until a first state is drawn: a slot that starts at an age may not draw one before its trajectory ends.
         memory = state.h.clone()
         ids = zeros.clone() if self.puzzle_ids else None
-        slots = Slots(zeros, empty, empty.clone(), state, zeros.clone(), zeros.clone(), memory, ids)
+        slots = Slots(zeros, empty, empty.clone(), state, zeros.clone(), zeros.clone(), zeros.clone(), memory, ids)
         self.refill(slots, torch.ones(count, dtype=torch.bool, device=device), model)
-        ages = self.generator.integers(0, self.max_steps, self.team.slots)
-        slots.steps = torch.from_numpy(ages[self.team.own]).to(device)
+        ages = torch.from_numpy(self.generator.random(self.team.slots)[self.team.own]).to(device)
+        slots.steps = (ages * slots.lifetime).long()
         return slots
 
     def refill(self, slots: Slots, finished: Tensor, model: Carrier) -> None:
@@ -113,7 +117,7 @@ class SlotFeeder:
             return
         rows = self._next_rows(count)
         inputs, targets = self.task.augment(self.examples.inputs[rows], self.examples.targets[rows], self.generator)
-        minimum = self._minimum_steps(count)
+        minimum, lifetime = self._minimum_steps(count), self._lifetimes(count)
         mine = (np.cumsum(everyone) - 1)[self.team.own][everyone[self.team.own]]  # which of the fresh ones are its own
         device = finished.device
         slots.index[finished] = torch.from_numpy(rows[mine]).to(device)
@@ -123,6 +127,7 @@ class SlotFeeder:
             slots.puzzle_ids[finished] = torch.from_numpy(self.examples.puzzle_ids[rows[mine]]).to(device)
         slots.steps[finished] = 0
         slots.min_steps[finished] = torch.from_numpy(minimum[mine]).to(device)
+        slots.lifetime[finished] = torch.from_numpy(lifetime[mine]).to(device)
         slots.state = State.where(finished, model.initial_state(len(finished)), slots.state)
 
     def retarget(self, slots: Slots, outputs: Tensor) -> None:
@@ -166,6 +171,13 @@ class SlotFeeder:
             nearest = np.flatnonzero(agreement == agreement.max())
             chosen[slot] = torch.from_numpy(solutions[nearest[int(chance[slot] * len(nearest))]])
         return chosen
+
+    def _lifetimes(self, count: int) -> Tokens:
+        """[count] supervision steps that fresh examples stay: always N_sup, or log-uniform in a range."""
+        if self.lifetime is None:
+            return np.full(count, self.max_steps)
+        low, high = np.log(self.lifetime)
+        return np.exp(self.generator.uniform(low, high, count)).round().astype(np.int64)
 
     def _minimum_steps(self, count: int) -> np.ndarray:
         """With probability `explore` a random minimum in 2..N_sup, else 0."""

@@ -37,7 +37,8 @@ class Trainer:
         self.recipe, self.fabric = recipe, fabric
         self.step_number = 0
         fabric.seed_everything(config.seed, verbose=False)
-        self.model = build_model(recipe, vocab_size=task.vocab_size, length=task.length)
+        structure = task.structure
+        self.model = build_model(recipe, vocab_size=task.vocab_size, length=task.length, structure=structure)
         if isinstance(self.model, Generative):
             self.model.labelled.copy_(torch.from_numpy((examples.targets != IGNORE).any(axis=0)))
         self.objective = build_objective(self.model, recipe, task)
@@ -58,6 +59,7 @@ class Trainer:
             task,
             examples,
             steps=self.objective.steps_per_example,
+            lifetime=config.lifetime,
             explore=config.explore,
             seed=config.seed,
             team=self.team,
@@ -202,8 +204,8 @@ def build_objective(model: Model, recipe: Recipe, task: Task) -> Objective | Gen
     """The loss that a model is trained by."""
     if isinstance(model, Generative):
         return GenerativeObjective(model)
-    halting = recipe.train.halt_in_training
-    return Objective(model, recipe.objective, checker=checker_of(task), halt_in_training=halting)
+    halting, release = recipe.train.halt_in_training, recipe.train.release
+    return Objective(model, recipe.objective, checker=checker_of(task), halt_in_training=halting, release=release)
 
 
 def compile_networks(model: Model) -> None:
