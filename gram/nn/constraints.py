@@ -8,7 +8,10 @@ position is a pair (cell, symbol), and the symbols of a cell are one more kind o
 renaming the symbols too.
 """
 
+import importlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,31 +19,24 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gram.nn.layers import Linear, compiled_pays, gate, kernels, rms_norm, truncated_normal_
+from gram.nn.layers import NORM_EPSILON, Linear, compiled_pays, gate, rms_norm, truncated_normal_
 
-COMPILED_SETS = 2**16
-"""Numbers of a tensor from which on means over sets and their gates on a CPU go through `gram.nn.kernels`."""
-FUSED_KINDS = 4
-"""Kinds of sets that one loop of these kernels adds up: rows, columns, boxes, symbols; or rows, columns, diagonals."""
+COMPILED_LAYER = 2**15
+"""Numbers of a state from which on a layer on a CPU goes through `gram.nn.constraint_kernels`."""
 
 
 class Sets(nn.Module):
     """The kinds of sets that positions belong to: of each kind, every position is in exactly one set."""
 
     index: Tensor
-    """[kinds, positions] number of the position's set, counted through all kinds"""
-    weight: Tensor
-    """[sets, 1] 1 / positions of the set"""
+    """[kinds, positions] number of the position's set among those of its kind"""
 
     def __init__(self, kinds: Sequence[np.ndarray]) -> None:
         super().__init__()
-        kinds = [np.unique(kind, return_inverse=True)[1] for kind in kinds]
-        self.bounds = np.cumsum([0, *(kind.max() + 1 for kind in kinds)]).tolist()
-        """where the sets of each kind begin, and the number of all"""
-        index = np.stack([kind + start for kind, start in zip(kinds, self.bounds, strict=False)])
-        self.register_buffer("index", torch.from_numpy(index), persistent=False)
-        sizes = torch.from_numpy(np.bincount(index.ravel()))
-        self.register_buffer("weight", 1 / sizes[:, None], persistent=False)
+        numbers = [np.unique(kind, return_inverse=True)[1] for kind in kinds]
+        self.register_buffer("index", torch.from_numpy(np.stack(numbers)), persistent=False)
+        self.sizes = [np.bincount(kind).tolist() for kind in numbers]
+        """positions of every set, by kind"""
 
     @classmethod
     def of(cls, constraints: Mapping[str, Sequence[int]], symbols: int = 0) -> "Sets":
@@ -52,16 +48,19 @@ class Sets(nn.Module):
             kinds.append(np.repeat(cells, symbols))
         return cls(kinds)
 
-    def means(self, x: Tensor) -> Tensor:
-        """x [batch, positions, dim] -> [batch, sets, dim], those of the first kind first."""
-        return self.weight.to(x.dtype) * _Sums.apply(x, self.index, self.bounds[-1])  # type: ignore[no-any-return, no-untyped-call]
+    def means(self, x: Tensor, kind: int) -> Tensor:
+        """x [batch, positions, dim] -> [batch, sets of the kind, dim]."""
+        sizes = torch.tensor(self.sizes[kind], dtype=x.dtype, device=x.device)
+        sums = x.new_zeros(len(x), len(sizes), x.shape[2]).index_add(1, self.index[kind], x)
+        return sums / sizes[:, None]
 
-    def gated(self, gate_up: Tensor, from_sets: Tensor) -> Tensor:
-        """Add to gate_up [batch, positions, 2 m] what each position's sets say [batch, sets, 2 m], then gate it.
-
-        gate_up is overwritten where that saves a pass over memory: it must not be used again.
-        """
-        return _Gated.apply(gate_up, from_sets, self.index)  # type: ignore[no-any-return, no-untyped-call]
+    @cached_property
+    def layout(self) -> Any:
+        """The same as arrays, for `gram.nn.constraint_kernels`."""
+        counts = [len(kind) for kind in self.sizes]
+        before = np.cumsum([0, *counts])[:-1]
+        weight = 1 / np.concatenate(self.sizes).astype(np.float32)
+        return _kernels().Layout(self.index.numpy(), np.stack([before, counts], axis=1), weight)
 
 
 class ConstraintBlock(nn.Module):
@@ -77,70 +76,31 @@ class ConstraintBlock(nn.Module):
 
     def forward(self, x: Tensor, rope: None = None) -> Tensor:
         """x [batch, positions, dim] -> the same shape."""
-        means, bounds = self.sets.means(x), self.sets.bounds
-        parts = [means[:, a:b] @ weight.T for a, b, weight in zip(bounds, bounds[1:], self.kinds, strict=False)]
-        gated = self.sets.gated(self.gate_up(x), torch.cat(parts, dim=1))
-        return rms_norm(x + self.down(gated))
+        if compiled_pays(x, COMPILED_LAYER):
+            return _Layer.apply(x, self.gate_up.weight, self.kinds, self.down.weight, self.sets)  # type: ignore[no-any-return, no-untyped-call]
+        gate_up = self.gate_up(x)
+        for k, weight in enumerate(self.kinds):
+            gate_up = gate_up + (self.sets.means(x, k) @ weight.T)[:, self.sets.index[k]]
+        return rms_norm(x + self.down(gate(gate_up, -1)))
 
 
-class _Sums(torch.autograd.Function):
-    """The sum over every set; backwards, every position gets what its sets got."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Tensor, sets: int) -> Tensor:
-        ctx.save_for_backward(index)
-        return _sums(x, index, sets)
+class _Layer(torch.autograd.Function):
+    """The whole layer by compiled loops, which is three times as fast as torch's operations one by one."""
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        (index,) = ctx.saved_tensors
-        return _from_sets(grads[0].contiguous(), index), None, None
-
-
-class _Gated(torch.autograd.Function):
-    """silu(g) * v of a position's own numbers and those of its sets."""
-
-    @staticmethod
-    def forward(ctx: Any, gate_up: Tensor, from_sets: Tensor, index: Tensor) -> Tensor:
-        ctx.sets = from_sets.shape[1]
-        if compiled_pays(gate_up, COMPILED_SETS) and len(index) == FUSED_KINDS:
-            # In place: the multiply that made gate_up does not need it for its own gradient.
-            out: Tensor = kernels().gate_with_sets(gate_up, from_sets.contiguous(), index)
-        else:
-            gate_up = gate_up + _from_sets(from_sets.contiguous(), index)
-            out = gate(gate_up, -1)
-        ctx.save_for_backward(gate_up, index)
-        return out
+    def forward(ctx: Any, x: Tensor, gate_up: Tensor, kinds: Tensor, down: Tensor, sets: Sets) -> Tensor:
+        y, kept = _kernels().forward(x, gate_up, kinds, down, sets.layout, NORM_EPSILON)
+        ctx.save_for_backward(*kept, gate_up, kinds, down)
+        ctx.layout = sets.layout
+        return y  # type: ignore[no-any-return]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        gate_up, index = ctx.saved_tensors
-        if compiled_pays(gate_up, COMPILED_SETS):
-            to_gate_up, to_sets = kernels().gate_with_sets_gradient(gate_up, grads[0].contiguous(), index, ctx.sets)
-            return to_gate_up, to_sets, None
-        with torch.enable_grad():
-            leaf = gate_up.detach().requires_grad_()
-            (to_gate_up,) = torch.autograd.grad(gate(leaf, -1), leaf, grads[0])
-        return to_gate_up, _sums(to_gate_up, index, ctx.sets), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *kept, gate_up, kinds, down = ctx.saved_tensors
+        kernels = _kernels()
+        return (*kernels.backward(kernels.Kept(*kept), grads[0], gate_up, kinds, down, ctx.layout), None)
 
 
-def _sums(x: Tensor, index: Tensor, sets: int) -> Tensor:
-    """x [batch, positions, n] -> [batch, sets, n] the sum over every set."""
-    if compiled_pays(x, COMPILED_SETS):
-        return kernels().set_sums(x, index, sets)  # type: ignore[no-any-return]
-    out = x.new_zeros(len(x), sets, x.shape[2])
-    for kind in index:
-        out.index_add_(1, kind, x)
-    return out
-
-
-def _from_sets(x: Tensor, index: Tensor) -> Tensor:
-    """x [batch, sets, n] -> [batch, positions, n] the sum over the sets of every position."""
-    if compiled_pays(x, COMPILED_SETS // 2) and len(index) == FUSED_KINDS:
-        return kernels().from_sets(x, index)  # type: ignore[no-any-return]
-    out = x[:, index[0]]
-    for kind in index[1:]:
-        out = out + x[:, kind]
-    return out
+def _kernels() -> ModuleType:
+    return importlib.import_module("gram.nn.constraint_kernels")

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Array = NDArray[np.float32]
-Numbers = NDArray[np.int64]
 BLOCK = 1024
 """Numbers of a row that stay in the innermost cache from one loop to the next."""
 PART = 2**18
@@ -40,7 +39,7 @@ compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"co
 
 
 @numba.njit(inline="always")
-def _sigmoid(x: np.float32) -> np.float32:
+def sigmoid(x: np.float32) -> np.float32:
     """To 3e-7, in operations that a compiler can do on eight numbers at once; a library's exp it cannot."""
     z = min(max(-x, -LARGEST), LARGEST)
     power = np.floor(z * LOG2_E + HALF)
@@ -55,7 +54,7 @@ def _gate(gate_up: Array, out: Array) -> None:
     for i in range(gate_up.shape[0]):
         for j in range(gate_up.shape[2]):
             g = gate_up[i, 0, j]
-            out[i, j] = g * _sigmoid(g) * gate_up[i, 1, j]
+            out[i, j] = g * sigmoid(g) * gate_up[i, 1, j]
 
 
 @compiled
@@ -67,12 +66,12 @@ def _gate_gradient(gate_up: Array, upstream: Array, out: Array) -> None:
             gate, up, grad = gate_up[i, 0, block], gate_up[i, 1, block], upstream[i, block]
             to_gate, to_up = out[i, 0, block], out[i, 1, block]
             for j in range(gate.shape[0]):
-                to_gate[j] = _sigmoid(gate[j])
+                to_gate[j] = sigmoid(gate[j])
             for j in range(gate.shape[0]):
                 to_up[j] = grad[j] * (gate[j] * to_gate[j])
             for j in range(gate.shape[0]):
-                sigmoid = to_gate[j]
-                to_gate[j] = grad[j] * up[j] * (sigmoid + gate[j] * sigmoid * (ONE - sigmoid))
+                s = to_gate[j]
+                to_gate[j] = grad[j] * up[j] * (s + gate[j] * s * (ONE - s))
 
 
 @compiled
@@ -132,64 +131,6 @@ def _norm_columns_gradient(y: Array, scale: Array, upstream: Array, out: Array) 
                 out[i, j, k] = (upstream[i, j, k] - y[i, j, k] * along[k]) * scale[i, k]
 
 
-@compiled
-def _set_sums(x: Array, index: Numbers, out: Array) -> None:
-    for i in range(x.shape[0]):
-        for s in range(out.shape[1]):
-            for j in range(x.shape[2]):
-                out[i, s, j] = 0
-        for k in range(index.shape[0]):
-            for p in range(index.shape[1]):
-                s = index[k, p]
-                for j in range(x.shape[2]):
-                    out[i, s, j] += x[i, p, j]
-
-
-@compiled
-def _from_sets(x: Array, index: Numbers, out: Array) -> None:
-    for i in range(x.shape[0]):
-        for p in range(index.shape[1]):
-            a, b, c, d = index[0, p], index[1, p], index[2, p], index[3, p]
-            for j in range(x.shape[2]):
-                out[i, p, j] = (x[i, a, j] + x[i, b, j]) + (x[i, c, j] + x[i, d, j])
-
-
-@compiled
-def _gate_with_sets(gate_up: Array, from_sets: Array, index: Numbers, out: Array) -> None:
-    half = out.shape[2]
-    for i in range(gate_up.shape[0]):
-        for p in range(gate_up.shape[1]):
-            a, b, c, d = index[0, p], index[1, p], index[2, p], index[3, p]
-            for j in range(2 * half):
-                pair = from_sets[i, a, j] + from_sets[i, b, j]
-                gate_up[i, p, j] += pair + (from_sets[i, c, j] + from_sets[i, d, j])
-            for j in range(half):
-                g = gate_up[i, p, j]
-                out[i, p, j] = g * _sigmoid(g) * gate_up[i, p, half + j]
-
-
-@compiled
-def _gate_with_sets_gradient(gate_up: Array, upstream: Array, index: Numbers, out: Array, to_sets: Array) -> None:
-    half = upstream.shape[2]
-    for i in range(gate_up.shape[0]):
-        for s in range(to_sets.shape[1]):
-            for j in range(2 * half):
-                to_sets[i, s, j] = 0
-        for p in range(gate_up.shape[1]):
-            for j in range(half):
-                out[i, p, j] = _sigmoid(gate_up[i, p, j])
-            for j in range(half):
-                out[i, p, half + j] = upstream[i, p, j] * (gate_up[i, p, j] * out[i, p, j])
-            for j in range(half):
-                sigmoid = out[i, p, j]
-                slope = sigmoid + gate_up[i, p, j] * sigmoid * (ONE - sigmoid)
-                out[i, p, j] = upstream[i, p, j] * gate_up[i, p, half + j] * slope
-            for k in range(index.shape[0]):
-                s = index[k, p]
-                for j in range(2 * half):
-                    to_sets[i, s, j] += out[i, p, j]
-
-
 def gate(gate_up: Tensor, axis: int) -> Tensor:
     """silu(first half) * second half along an axis of gate_up."""
     halves = _halves(gate_up, axis)
@@ -229,37 +170,6 @@ def norm_gradient(y: Tensor, scale: Tensor, upstream: Tensor, axis: int) -> Tens
     return out
 
 
-def set_sums(x: Tensor, index: Tensor, sets: int) -> Tensor:
-    """x [batch, positions, n] -> [batch, sets, n]; index [kinds, positions] names every position's sets."""
-    out, numbers = torch.empty(len(x), sets, x.shape[2]), index.numpy()
-    _split(lambda a, b: _set_sums(a, numbers, b), x, out)
-    return out
-
-
-def from_sets(x: Tensor, index: Tensor) -> Tensor:
-    """x [batch, sets, n] -> [batch, positions, n] the sum over the sets of every position; four kinds of sets."""
-    out, numbers = torch.empty(len(x), index.shape[1], x.shape[2]), index.numpy()
-    _split(lambda a, b: _from_sets(a, numbers, b), x, out)
-    return out
-
-
-def gate_with_sets(gate_up: Tensor, from_sets: Tensor, index: Tensor) -> Tensor:
-    """Add from_sets [batch, sets, 2 m] to gate_up [batch, positions, 2 m] in place; return its gate [.., m].
-
-    There are four kinds of sets: a loop that adds four rows at once is a third of four loops.
-    """
-    out, numbers = torch.empty(*gate_up.shape[:2], gate_up.shape[2] // 2), index.numpy()
-    _split(lambda a, b, c: _gate_with_sets(a, b, numbers, c), gate_up, from_sets, out)
-    return out
-
-
-def gate_with_sets_gradient(gate_up: Tensor, upstream: Tensor, index: Tensor, sets: int) -> tuple[Tensor, Tensor]:
-    """Gradients of `gate_with_sets` for the sum that it left in gate_up, and for from_sets."""
-    out, to_sets, numbers = torch.empty_like(gate_up), torch.empty(len(gate_up), sets, gate_up.shape[2]), index.numpy()
-    _split(lambda a, b, c, d: _gate_with_sets_gradient(a, b, numbers, c, d), gate_up, upstream, out, to_sets)
-    return out, to_sets
-
-
 def _halves(gate_up: Tensor, axis: int) -> Tensor:
     """[outer, 2, inner]: both layouts of a SwiGLU are the same one with `axis` cut in two."""
     outer = gate_up.shape[:axis].numel()
@@ -273,15 +183,16 @@ def _rows(*tensors: Tensor) -> list[Tensor]:
 def _split(kernel: Callable[..., Any], *tensors: Tensor) -> None:
     """Run a kernel over the first axis of all tensors, by as many threads as torch uses."""
     arrays = [tensor.detach().numpy() for tensor in tensors]
-    count = len(arrays[0])
-    threads = max(1, min(torch.get_num_threads(), tensors[0].numel() // PART, count))
-    if threads == 1:
-        kernel(*arrays)
-        return
+    in_parts(lambda a, b: kernel(*(array[a:b] for array in arrays)), len(arrays[0]), tensors[0].numel())
+
+
+def in_parts(kernel: Callable[[int, int], Any], count: int, numbers: int) -> None:
+    """Run kernel(first, end) on parts of 0..count, by as many threads as torch uses and `numbers` are worth."""
+    threads = max(1, min(torch.get_num_threads(), numbers // PART, count))
     bounds = [count * part // threads for part in range(threads + 1)]
-    parts = [[array[a:b] for array in arrays] for a, b in pairwise(bounds)]
-    waiting = [_pool(threads - 1).submit(kernel, *part) for part in parts[1:]]
-    kernel(*parts[0])
+    (first, *others) = pairwise(bounds)
+    waiting = [_pool(threads - 1).submit(kernel, *part) for part in others]
+    kernel(*first)
     for future in waiting:
         future.result()
 
