@@ -45,6 +45,7 @@ class SudokuHard(SudokuBoard):
         test_puzzles: int = 1000,
         min_rating: int | None = None,
         extra_givens: int | None = None,
+        redig: float = 0.0,
     ) -> None:
         """Describe the puzzles; they are generated when they are first asked for, and kept.
 
@@ -57,13 +58,14 @@ class SudokuHard(SudokuBoard):
             min_rating: guesses that a search of the most constrained cell must need; 10 on the 9x9 board by default.
             extra_givens: each puzzle gets 0 to this many givens beyond a minimal puzzle's; by default 0 on the 9x9
                 board, 2 on 6x6, 5 on 4x4.
+            redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
         """
         min_rating = (10 if size == 9 else 0) if min_rating is None else min_rating
         extra_givens = {9: 0, 6: 2}.get(size, 5) if extra_givens is None else extra_givens
         check_count("min_rating", min_rating, least=0)
         check_count("extra_givens", extra_givens, least=0)
         name = "sudoku-hard" if size == 9 and min_rating >= 10 else f"sudoku-{size}"
-        super().__init__(name=name, size=size, seed=seed)
+        super().__init__(name=name, size=size, seed=seed, redig=redig)
         self._counts = _checked_counts(train_puzzles, validation_puzzles, test_puzzles)
         self.min_rating, self.extra_givens = min_rating, extra_givens
 
@@ -109,6 +111,7 @@ class SudokuExtreme(SudokuBoard):
         test_file: str | None = None,
         test_source: str = "",
         drop_symmetric: bool = False,
+        redig: float = 0.0,
     ) -> None:
         """Describe the benchmark; its files are looked for or downloaded when the data is first asked for.
 
@@ -123,9 +126,10 @@ class SudokuExtreme(SudokuBoard):
             test_source: take only rows of the test file whose source begins so.
             drop_symmetric: leave validation and test puzzles out that are symmetries of a training puzzle, and test
                 puzzles that are symmetries of a validation puzzle; otherwise they are an error.
+            redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
         """
         own = train_file is not None or test_file is not None or test_source
-        super().__init__(name="sudoku-file" if own else "sudoku-extreme", size=9, seed=seed)
+        super().__init__(name="sudoku-file" if own else "sudoku-extreme", size=9, seed=seed, redig=redig)
         check_count("train_puzzles", train_puzzles, least=1)
         check_count("validation_puzzles", validation_puzzles, least=0, none=True)
         check_count("test_puzzles", test_puzzles, least=0, none=True)
