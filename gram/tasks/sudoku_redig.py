@@ -29,7 +29,7 @@ BOARDS = 4096
 
 
 @compiled
-def mask_of(digits: Digits, others: Digits, bits: Masks) -> tuple[int, int]:
+def mask_of(digits: Digits, others: Digits, bits: Masks) -> tuple[np.uint64, np.uint64]:
     """The cells in which two boards [cells] differ."""
     low, high = np.uint64(0), np.uint64(0)
     for cell in range(len(digits)):
@@ -40,7 +40,7 @@ def mask_of(digits: Digits, others: Digits, bits: Masks) -> tuple[int, int]:
 
 
 @compiled
-def is_needed(cell: int, given: tuple[int, int], sets: Masks, bits: Masks) -> bool:
+def is_needed(cell: int, given: tuple[np.uint64, np.uint64], sets: Masks, bits: Masks) -> bool:
     """Tell whether one of the unavoidable sets [sets, 2] holds this given and no other."""
     for k in range(len(sets)):
         if sets[k, 0] & given[0] == bits[cell, 0] and sets[k, 1] & given[1] == bits[cell, 1]:
