@@ -30,7 +30,7 @@ TASKS: dict[str, Entry] = {
     "colouring": Entry("colouring", "Colouring"),
     "sudoku": Entry("sudoku", "SudokuHard"),
     "sudoku-hard": Entry("sudoku", "SudokuHard"),
-    "sudoku-extreme": Entry("sudoku", "SudokuExtreme"),
+    "sudoku-extreme": Entry("sudoku_extreme", "SudokuExtreme"),
     "sudoku-generation": Entry("sudoku", "SudokuGeneration"),
     "arc": Entry("arc", "ARC"),
     "arc-1": Entry("arc", "ARC", {"version": 1}),

@@ -1,15 +1,13 @@
 """Sudoku: fill the board so that every row, column and box holds each digit once.
 
-`SudokuExtreme` is the paper's benchmark, `SudokuHard` generates its own puzzles and needs no network, and
-`SudokuGeneration` asks for complete boards out of nothing.
+`SudokuHard` generates its own puzzles and needs no network, and `SudokuGeneration` asks for complete boards out of
+nothing. The paper's benchmark is in `gram.tasks.sudoku_extreme`.
 
     task = SudokuHard()
     test = task.split("test")                 # inputs, targets [1000, 81]
     print(task.render(test.targets[0], test.inputs[0]))
 """
 
-import hashlib
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -20,12 +18,9 @@ from gram.errors import GramError
 from gram.tasks.base import Examples, SplitName, Tokens
 from gram.tasks.store import Arrays, kept
 from gram.tasks.sudoku_board import BLANK, SPLITS, SudokuBoard, check_count, check_split, examples_of
-from gram.tasks.sudoku_files import Puzzles, extreme_file, read_puzzles, rows_of, user_file
+from gram.tasks.sudoku_files import TRAIN_FILES, distinct_puzzles, extreme_file, file_hash, rows_of
 from gram.tasks.sudoku_generator import distinct_boards, hard_puzzles
 from gram.tasks.sudoku_repair import repair
-from gram.tasks.sudoku_symmetry import symmetric_pairs
-
-TRAIN_FILES = ("train.csv", "sudoku_extreme_1k_train.csv")
 
 
 class SudokuHard(SudokuBoard):
@@ -45,6 +40,7 @@ class SudokuHard(SudokuBoard):
         test_puzzles: int = 1000,
         min_rating: int | None = None,
         extra_givens: int | None = None,
+        redig: float = 0.0,
     ) -> None:
         """Describe the puzzles; they are generated when they are first asked for, and kept.
 
@@ -57,13 +53,14 @@ class SudokuHard(SudokuBoard):
             min_rating: guesses that a search of the most constrained cell must need; 10 on the 9x9 board by default.
             extra_givens: each puzzle gets 0 to this many givens beyond a minimal puzzle's; by default 0 on the 9x9
                 board, 2 on 6x6, 5 on 4x4.
+            redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
         """
         min_rating = (10 if size == 9 else 0) if min_rating is None else min_rating
         extra_givens = {9: 0, 6: 2}.get(size, 5) if extra_givens is None else extra_givens
         check_count("min_rating", min_rating, least=0)
         check_count("extra_givens", extra_givens, least=0)
         name = "sudoku-hard" if size == 9 and min_rating >= 10 else f"sudoku-{size}"
-        super().__init__(name=name, size=size, seed=seed)
+        super().__init__(name=name, size=size, seed=seed, redig=redig)
         self._counts = _checked_counts(train_puzzles, validation_puzzles, test_puzzles)
         self.min_rating, self.extra_givens = min_rating, extra_givens
 
@@ -90,98 +87,6 @@ class SudokuHard(SudokuBoard):
         """Return a seeded split [rows, length]; no puzzle is a symmetry of another, in this split or the others."""
         rows = _rows_of_split(name, self._counts)
         return examples_of(self._puzzles["puzzles"][rows], self._puzzles["solutions"][rows])
-
-
-class SudokuExtreme(SudokuBoard):
-    """Sudoku-Extreme: 1,000 training puzzles of the hub's train.csv, tested on test.csv.
-
-    With files of your own it is not that benchmark, and is called `sudoku-file`.
-    """
-
-    def __init__(
-        self,
-        *,
-        seed: int = 0,
-        train_puzzles: int = 1000,
-        validation_puzzles: int | None = 1000,
-        test_puzzles: int | None = None,
-        train_file: str | None = None,
-        test_file: str | None = None,
-        test_source: str = "",
-        drop_symmetric: bool = False,
-    ) -> None:
-        """Describe the benchmark; its files are looked for or downloaded when the data is first asked for.
-
-        Args:
-            seed: of the choice of puzzles.
-            train_puzzles: at most this many, from the training file.
-            validation_puzzles: from the other rows of the training file, or from the test file if it has no others;
-                None takes all.
-            test_puzzles: from the test file; None takes all.
-            train_file: a .csv or .csv.gz file, absolute or below `GRAM_DATA`, instead of the hub's train.csv.
-            test_file: the same for test.csv.
-            test_source: take only rows of the test file whose source begins so.
-            drop_symmetric: leave validation and test puzzles out that are symmetries of a training puzzle, and test
-                puzzles that are symmetries of a validation puzzle; otherwise they are an error.
-        """
-        own = train_file is not None or test_file is not None or test_source
-        super().__init__(name="sudoku-file" if own else "sudoku-extreme", size=9, seed=seed)
-        check_count("train_puzzles", train_puzzles, least=1)
-        check_count("validation_puzzles", validation_puzzles, least=0, none=True)
-        check_count("test_puzzles", test_puzzles, least=0, none=True)
-        self.train_puzzles, self.validation_puzzles, self.test_puzzles = train_puzzles, validation_puzzles, test_puzzles
-        self.train_file, self.test_file, self.test_source = train_file, test_file, test_source
-        self.drop_symmetric = drop_symmetric
-
-    @cached_property
-    def _puzzles(self) -> Arrays:
-        train = extreme_file(*TRAIN_FILES) if self.train_file is None else user_file(self.train_file)
-        test = extreme_file("test.csv") if self.test_file is None else user_file(self.test_file)
-        settings = {
-            "files": [_sha256(train), _sha256(test)],
-            "counts": [self.train_puzzles, self.validation_puzzles, self.test_puzzles],
-            "source": self.test_source,
-            "drop_symmetric": self.drop_symmetric,
-            "seed": self.seed,
-        }
-        return kept("sudoku-file-1", settings, lambda: self._build(train, test))
-
-    def _build(self, train: Path, test: Path) -> Arrays:
-        """Choose, read and check the puzzles of all three splits."""
-        generator = np.random.default_rng(self.seed)
-        train_lines = generator.permutation(rows_of(train))
-        test_lines = generator.permutation(rows_of(test, self.test_source))
-        chosen, others = np.split(train_lines, [min(self.train_puzzles, len(train_lines))])
-        if len(others):
-            validation = _read(train, others[: self.validation_puzzles])
-        elif self.validation_puzzles is None:
-            raise GramError(f"{train} has no rows left for validation: give validation_puzzles, to come from {test}.")
-        else:
-            validation = _read(test, test_lines[: self.validation_puzzles])
-            test_lines = test_lines[self.validation_puzzles :]
-        splits = {"train": _read(train, chosen), "validation": validation}
-        splits["test"] = _read(test, test_lines[: self.test_puzzles])
-        self._separate(splits)
-        arrays = {f"{name}_puzzles": some.puzzles for name, some in splits.items()}
-        return arrays | {f"{name}_solutions": some.solutions for name, some in splits.items()}
-
-    def _separate(self, splits: dict[str, Puzzles]) -> None:
-        """No puzzle of a later split may be a symmetry of one in an earlier split: drop it, or complain."""
-        for earlier, later in (("train", "validation"), ("train", "test"), ("validation", "test")):
-            known, others = splits[earlier], splits[later]
-            pairs = symmetric_pairs(known.puzzles, known.solutions, others.puzzles, others.solutions)
-            if pairs and not self.drop_symmetric:
-                row, match = pairs[0]
-                raise GramError(
-                    f"{others.place(row)}: this {later} puzzle is a symmetry of the {earlier} puzzle at "
-                    f"{known.place(match)} ({len(pairs)} in all); drop_symmetric=true leaves them out."
-                )
-            splits[later] = _without(others, [row for row, _ in pairs])
-
-    def split(self, name: SplitName) -> Examples:
-        """Return a seeded split [rows, length]; no puzzle is a symmetry of one in another split."""
-        check_split(name)
-        return examples_of(self._puzzles[f"{name}_puzzles"], self._puzzles[f"{name}_solutions"])
 
 
 class SudokuGeneration(SudokuBoard):
@@ -231,12 +136,12 @@ class SudokuGeneration(SudokuBoard):
         if self.source == "generator":
             return kept("sudoku-boards-1", settings, lambda: {"boards": distinct_boards(self.size, total, self.seed)})
         path = extreme_file(*TRAIN_FILES)
-        return kept("sudoku-boards-1", settings | {"file": _sha256(path)}, lambda: self._answers(path, total))
+        return kept("sudoku-boards-1", settings | {"file": file_hash(path)}, lambda: self._answers(path, total))
 
     def _answers(self, path: Path, total: int) -> Arrays:
         """Different answers of the file; puzzles may share theirs, so a few more are read than are needed."""
         lines = np.random.default_rng(self.seed).permutation(rows_of(path))
-        boards = _read(path, lines[: total + total // 10]).solutions
+        boards = distinct_puzzles(path, lines[: total + total // 10]).solutions
         _, first = np.unique(boards, axis=0, return_index=True)
         if len(first) < total:
             raise GramError(f"{path} has only {len(first)} different answers where {total} boards are asked for.")
@@ -280,21 +185,3 @@ def _rows_of_split(name: str, counts: dict[str, int]) -> slice:
     check_split(name)
     start = sum(counts[earlier] for earlier in SPLITS[: SPLITS.index(name)])
     return slice(start, start + counts[name])
-
-
-def _read(path: Path, lines: Tokens) -> Puzzles:
-    """Read these lines in the order of the file; of equal puzzles only the first counts."""
-    found = read_puzzles(path, np.sort(lines))
-    _, first = np.unique(found.puzzles, axis=0, return_index=True)
-    return _without(found, np.setdiff1d(np.arange(len(found.lines)), first).tolist())
-
-
-def _without(some: Puzzles, rows: list[int]) -> Puzzles:
-    keep = np.ones(len(some.lines), dtype=bool)
-    keep[rows] = False
-    return replace(some, puzzles=some.puzzles[keep], solutions=some.solutions[keep], lines=some.lines[keep])
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_pairs
+from gram.tasks.sudoku_redig import Redigger, check_redig
 from gram.tasks.sudoku_solver import geometry, list_solutions
 from gram.tasks.sudoku_symmetry import random_symmetries
 
@@ -29,19 +30,22 @@ class SudokuBoard(Task):
 
     augments = True
 
-    def __init__(self, *, name: str, size: int, seed: int) -> None:
+    def __init__(self, *, name: str, size: int, seed: int, redig: float = 0.0) -> None:
         """Name the task and check its board.
 
         Args:
             name: of the task.
             size: 4 (boxes 2x2), 6 (boxes 2x3) or 9 (boxes 3x3).
             seed: of the data.
+            redig: fraction of the visits of an example that show a new puzzle with the same solution.
         """
         if index(seed) < 0:  # `index` takes whole numbers only
             raise GramError(f"the seed of the data must not be negative, but is {seed}")
         self._layout = geometry(index(size))
         self.name = name
         self.size, self.seed = size, seed
+        self.redig = check_redig(redig)
+        self._redigger = Redigger(size)
         self.vocab_size = size + 2
         self.length = size * size
 
@@ -77,9 +81,21 @@ class SudokuBoard(Task):
         return repeats
 
     def augment(self, inputs: Tokens, targets: Tokens, generator: np.random.Generator) -> tuple[Tokens, Tokens]:
-        """Transform each row [rows, length] by a random symmetry: digits, bands, stacks, rows, columns, diagonal."""
+        """Transform each row [rows, length] by a random symmetry: digits, bands, stacks, rows, columns, diagonal.
+
+        A fraction `redig` of the rows first becomes a new puzzle with the same solution.
+        """
+        if self.redig:
+            inputs = self._redug(inputs, targets, generator)
         symmetries = random_symmetries(self.size, len(inputs), generator)
         return symmetries.apply(inputs), symmetries.apply(targets)
+
+    def _redug(self, inputs: Tokens, targets: Tokens, generator: np.random.Generator) -> Tokens:
+        chosen = generator.random(len(inputs)) < self.redig
+        puzzles, solutions = ((rows[chosen] - 1).astype(np.int8) for rows in (inputs, targets))
+        redug = inputs.copy()
+        redug[chosen] = self._redigger.redig(puzzles, solutions, generator).astype(np.int64) + 1
+        return redug
 
     def solutions(self, tokens: Tokens) -> Tokens | None:
         """Return the solutions [count, length] of one input [length]; no more than `SOLUTION_LIMIT` of them."""

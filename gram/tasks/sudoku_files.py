@@ -4,11 +4,12 @@ The files of Sudoku-Extreme are looked for below `GRAM_DATA`, then downloaded fr
 """
 
 import gzip
+import hashlib
 import os
 import re
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from gram.tasks.store import download, find_file
 from gram.tasks.sudoku_solver import Digits, geometry, solve
 
 HUB = "https://huggingface.co/datasets/sapientinc/sudoku-extreme"
+TRAIN_FILES = ("train.csv", "sudoku_extreme_1k_train.csv")
 HEADER = ["source", "question", "answer", "rating"]
 
 
@@ -38,6 +40,12 @@ class Puzzles:
     def place(self, row: int) -> str:
         """Where a row stands, for a message."""
         return f"{self.path}, line {self.lines[row]}"
+
+    def without(self, rows: list[int]) -> "Puzzles":
+        """The others."""
+        keep = np.ones(len(self.lines), dtype=bool)
+        keep[rows] = False
+        return replace(self, puzzles=self.puzzles[keep], solutions=self.solutions[keep], lines=self.lines[keep])
 
 
 def extreme_file(*names: str) -> Path:
@@ -68,12 +76,18 @@ def user_file(name: str) -> Path:
     return found
 
 
-def _lines(path: Path) -> Generator[bytes, None, None]:
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _lines(path: Path, *, any_header: bool = False) -> Generator[bytes, None, None]:
     """The lines of a plain or gzipped file, without their ends; the header is checked and left out."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             header = file.readline().decode(errors="replace").strip().split(",")
-            if header != HEADER:
+            if header != HEADER and not any_header:
                 raise GramError(f"{path}, line 1: the header must be {','.join(HEADER)}, not {','.join(header)[:80]}.")
             for line in file:
                 yield line.rstrip(b"\r\n")
@@ -87,6 +101,24 @@ def rows_of(path: Path, source: str = "") -> Tokens:
     with closing(_lines(path)) as lines:
         numbers = [number for number, line in enumerate(lines, 2) if line and line.startswith(start)]
     return np.array(numbers, dtype=np.int64)
+
+
+def ratings_of(path: Path, lines: Tokens) -> Tokens:
+    """Return the ratings [rows] on these lines [rows] of a file: the last column, under any header."""
+    with closing(_lines(path, any_header=True)) as content:
+        texts = dict(enumerate((line.rpartition(b",")[2] for line in content), 2))
+    ratings = [texts.get(number, b"") for number in lines.tolist()]
+    for number, rating in zip(lines, ratings, strict=True):
+        if not rating.isdigit():
+            raise GramError(f"{path}, line {number}: the last column must be a rating, a whole number from 0.")
+    return np.array(ratings).astype(np.int64)
+
+
+def distinct_puzzles(path: Path, lines: Tokens) -> Puzzles:
+    """Read these lines in the order of the file; of equal puzzles only the first counts."""
+    found = read_puzzles(path, np.sort(lines))
+    _, first = np.unique(found.puzzles, axis=0, return_index=True)
+    return found.without(np.setdiff1d(np.arange(len(found.lines)), first).tolist())
 
 
 def read_puzzles(path: Path, lines: Tokens, *, size: int = 9) -> Puzzles:

@@ -30,6 +30,9 @@ BOX_SHAPES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 PLACED = 1 << 15
 """Marks a cell whose digit has been struck out of its peers; the lower bits are the digits still possible."""
 
+MANY_GUESSES = 1 << 31
+"""More guesses than any search needs."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -181,7 +184,13 @@ def most_constrained(candidates: Integers) -> int:
 
 @compiled
 def search(
-    candidates: Integers, peers: Cells, units: Cells, order: Integers, found: Digits, limit: int
+    candidates: Integers,
+    peers: Cells,
+    units: Cells,
+    order: Integers,
+    found: Digits,
+    limit: int,
+    guess_limit: int = MANY_GUESSES,
 ) -> tuple[int, int]:
     """Look for solutions until there are `limit`; return how many there are, and the number of guesses.
 
@@ -190,14 +199,15 @@ def search(
         peers: of the geometry.
         units: of the geometry.
         order: [cells, size] bits in the order in which a cell tries its digits.
-        found: [at least 1, cells] takes the solutions, as many as fit.
+        found: [any number, cells] takes the solutions, as many as fit.
         limit: stop at this number of solutions.
+        guess_limit: stop at this number of guesses, to learn whether a puzzle needs as many.
     """
     cells = len(candidates)
     stack = np.empty((cells + 1, cells), dtype=np.int32)  # every guess places a cell, so it cannot be deeper
     stack[0] = candidates
     depth, count, guesses = 0, 0, 0
-    while depth >= 0:
+    while depth >= 0 and guesses < guess_limit:
         state = stack[depth]
         if not propagate(state, peers, units):
             depth -= 1
