@@ -75,7 +75,8 @@ def tiny_slots() -> SlotsBuilder:
         made = torch.full((count,), steps)
         zeros = torch.zeros(count, dtype=torch.long)
         memory = torch.randn(state.h.shape, generator=generator)
-        lifetime = torch.full((count,), model.config.supervision_steps)
+        deep = model.config.supervision == "deep"
+        lifetime = torch.full((count,), model.config.supervision_steps if deep else 1)
         return Slots(torch.arange(count), inputs, targets, state, made, zeros, lifetime, memory)
 
     return build

@@ -3,9 +3,9 @@
     (g, v) = x W + sum over kinds of sets: mean of x over the position's set, times W_kind
     x     <- norm(x + down(silu(g) * v))
 
-No weight depends on the number of positions, so a layer is equivariant to every symmetry of the sets. With symbols, a
-position is a pair (cell, symbol), and the symbols of a cell are one more kind of set: the layer is then equivariant to
-renaming the symbols too.
+No weight depends on a position or on their number, so a layer is equivariant to every symmetry that maps each kind of
+set to itself. With symbols, a position is a pair (cell, symbol), and the symbols of a cell are one more kind of set:
+the layer is then equivariant to renaming the symbols too.
 """
 
 import importlib

@@ -58,9 +58,8 @@ def without_heads(found: dict[str, Tensor | None]) -> dict[str, Tensor]:
 
 
 def rows_of(slots: Slots, rows: slice) -> Slots:
-    parts = {
-        name: getattr(slots, name)[rows] for name in ("index", "inputs", "targets", "steps", "min_steps", "memory")
-    }
+    names = ("index", "inputs", "targets", "steps", "min_steps", "lifetime", "memory")
+    parts = {name: getattr(slots, name)[rows] for name in names}
     return Slots(**parts, state=slots.state.rows(rows))
 
 

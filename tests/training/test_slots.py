@@ -22,7 +22,7 @@ from gram.training.team import Team
 ModelBuilder = Callable[..., Reasoner]
 VAE = GenerativeConfig(name="vae", options={"hidden": 4, "latent": 2})
 CPU = torch.device("cpu")
-FIELDS = ("index", "inputs", "targets", "steps", "min_steps", "memory")
+FIELDS = ("index", "inputs", "targets", "steps", "min_steps", "lifetime", "memory")
 
 
 @dataclass
@@ -131,6 +131,17 @@ def test_ages_at_the_start_are_spread_over_all_steps(tiny_model: ModelBuilder) -
     counts = np.bincount(slots.steps.numpy(), minlength=5)
     assert len(counts) == 5  # 0..4: none is finished before its first update
     assert counts.min() > 30
+
+
+def test_lifetimes_are_log_uniform_in_their_range(tiny_model: ModelBuilder) -> None:
+    task = CountingTask()
+    feeder = SlotFeeder(task, task.examples(9), steps=3, lifetime=(4, 64), explore=0, seed=0, team=Team(4000))
+    slots = feeder.start(tiny_model(), CPU)
+    lifetimes = slots.lifetime.numpy()
+    assert (lifetimes.min(), lifetimes.max()) == (4, 64)
+    assert np.quantile(lifetimes, 0.5) == pytest.approx(16, abs=1)  # the middle of the logarithms
+    assert bool((slots.steps < slots.lifetime).all())
+    assert bool((feeder_of(9, 5).start(tiny_model(), CPU).lifetime == 3).all())
 
 
 def test_memory_of_an_aged_slot_is_never_a_state_that_cannot_occur(tiny_model: ModelBuilder, queens: NQueens) -> None:
