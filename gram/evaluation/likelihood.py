@@ -72,6 +72,8 @@ def _meaning(model: Model) -> tuple[bool, str]:
         return exact, "chain rule" if exact else "variational bound"
     if not model.is_random:
         return True, "independent tokens"
+    if model.guidance is None:  # log E[p] >= E[log p]
+        return False, "Jensen's bound, one draw of the noise"
     return False, f"ELBO of all {model.config.transitions * model.config.supervision_steps} transitions"
 
 
@@ -84,7 +86,7 @@ def _nats(
         return model.law.log_likelihood_bound(inputs, targets, generator=generator)
     ids = ids if model.config.puzzle_tokens else None
     kind = recipe.objective.cross_entropy
-    if not model.is_random:
+    if not model.is_random or model.guidance is None:
         loss = reconstruction_loss(_final_logits(model, inputs, ids, generator), targets, kind)
     else:
         loss, _ = trajectory_elbo(model, inputs, targets, puzzle_ids=ids, kind=kind, generator=generator)
@@ -92,7 +94,7 @@ def _nats(
 
 
 def _final_logits(model: Reasoner, inputs: Tensor, ids: Tensor | None, generator: torch.Generator) -> Tensor:
-    """Logits [rows, length, vocabulary] after N_sup steps of a model without noise."""
+    """Logits [rows, length, vocabulary] after N_sup steps of a model without a posterior."""
     c = model.config
     state, e_x = model.initial_state(len(inputs)), model.encoder(inputs, ids)
     for n in range(c.supervision_steps):

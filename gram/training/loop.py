@@ -39,7 +39,7 @@ from gram.training.resume import (
 )
 from gram.training.runlog import RunLog, wandb_package
 from gram.training.trainer import Trainer
-from gram.training.watch import LeakWatch
+from gram.training.watch import LeakWatch, MemorisationWatch
 
 DIVERGED_FILE = "diverged.safetensors"
 
@@ -103,7 +103,7 @@ class Run:
         """whether this process speaks and writes for all"""
         self.console = console if self.first else Console(quiet=True)
         self.trainer = Trainer(self.recipe, self.task, self.splits["train"], self.fabric)
-        self.leak = LeakWatch()
+        self.watches = (LeakWatch(), MemorisationWatch())
         self.seconds = 0.0
         """spent on training, also before a resume"""
         self.pending: dict[str, torch.Tensor] = {}
@@ -184,16 +184,22 @@ class Run:
             means = trainer.team.mean(log.means())
             means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
             log.write(step, means)
+            self._watch(means)
             shown = in_short(means)
-            if (warning := self.leak.notice(means)) is not None:
-                self.console.print(warning)
         if step % config.eval_every == 0 or last:
             examples = self.splits["validation"]
-            log.write(step, validation_figures(trainer.ema, self.task, examples, self.recipe, self.fabric))
+            figures = validation_figures(trainer.ema, self.task, examples, self.recipe, self.fabric)
+            log.write(step, figures)
+            self._watch(figures)
             if self.first:
                 table = self.task.puzzle_table()
                 save_model(self.out, trainer.ema, self.recipe, extra={"steps": step}, puzzle_table=table)
         return shown
+
+    def _watch(self, figures: dict[str, float]) -> None:
+        for watch in self.watches:
+            if (warning := watch.notice(figures)) is not None:
+                self.console.print(warning)
 
     def _save(self, log: RunLog) -> None:
         tensors, other = self.trainer.state()

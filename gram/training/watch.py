@@ -1,4 +1,4 @@
-"""Watching a run: a posterior that leaks the answer is named while the run is young enough to be stopped."""
+"""Watching a run: what goes wrong behind a falling loss is named while the run is young enough to be stopped."""
 
 import math
 
@@ -38,4 +38,42 @@ class LeakWatch:
             f"Warning: the posterior is right {posterior:.0%} of the time, rollouts from the prior {rollout:.0%}, and "
             "that does not rise: the posterior leaks the answer. Raise objective.beta, keep objective.kl_scope at all, "
             "and let objective.learn_from_rollouts train on the prior's own states."
+        )
+
+
+SOLVED = 0.3
+"""Training accuracy from which on a gap to validation means something."""
+KEPT = 0.6
+"""Validation accuracy below this fraction of it is far behind."""
+
+
+class MemorisationWatch:
+    """Compares the examples under way with inputs that were never trained on.
+
+    A slot shows its example in one update after the other, and the weights may learn the examples under way instead of
+    the rules. Training accuracy then runs far ahead of validation accuracy, and the loss looks good.
+    """
+
+    def __init__(self) -> None:
+        self.recent: list[float] = []
+        """rollout accuracy of the log's lines since the last validation"""
+        self.behind = 0
+        self.warned = False
+
+    def notice(self, figures: dict[str, float]) -> str | None:
+        """Take in one line of the log; the warning, once, after two validations in a row that are far behind."""
+        if (rollout := figures.get("rollout_accuracy", math.nan)) == rollout:
+            self.recent.append(rollout)
+        if (validation := figures.get("validation_accuracy_all_samples")) is None or not self.recent:
+            return None
+        training, self.recent = sum(self.recent) / len(self.recent), []
+        far = training >= SOLVED and validation < KEPT * training
+        self.behind = self.behind + 1 if far else 0
+        if self.behind < 2 or self.warned:
+            return None
+        self.warned = True
+        return (
+            f"Warning: {training:.0%} of the training examples are solved, and {validation:.0%} of the validation "
+            "inputs: the weights learn the examples by heart. Raise train.pool, so that an example is not shown in "
+            "consecutive updates, or train on more of them."
         )

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.training.loop import train
-from gram.training.watch import PATIENCE, LeakWatch
+from gram.training.watch import PATIENCE, LeakWatch, MemorisationWatch
 
 
 def line(posterior: float, rollout: float, **more: float) -> dict[str, float]:
@@ -43,6 +43,27 @@ def test_what_is_no_leak_is_not_called_one(lines: list[dict[str, float]]) -> Non
     assert [watch.notice(figures) for figures in lines] == [None] * 30
 
 
+def warnings(pairs: list[tuple[float, float]]) -> list[int]:
+    """Which of some (training, validation) accuracies, each after two lines of the log, bring a warning."""
+    watch, found = MemorisationWatch(), []
+    for number, (training, validation) in enumerate(pairs):
+        for rollout in (training - 0.1, math.nan, training + 0.1):
+            assert watch.notice(line(0.0, rollout)) is None
+        if watch.notice({"validation_accuracy_all_samples": validation}) is not None:
+            found.append(number)
+    return found
+
+
+def test_examples_that_are_learned_by_heart_are_named_once() -> None:
+    assert warnings([(0.44, 0.2)] * 5) == [1]
+    assert warnings([(0.44, 0.2), (0.44, 0.4), (0.44, 0.2), (0.44, 0.2)]) == [3]  # two in a row
+
+
+@pytest.mark.parametrize("pair", [(0.2, 0.0), (0.44, 0.3), (0.9, 0.95)])
+def test_a_small_gap_is_not_memorisation(pair: tuple[float, float]) -> None:
+    assert warnings([pair] * 5) == []
+
+
 def test_a_run_that_diverges_leaves_its_state(queens_recipe: Callable[..., Recipe], tmp_path: Path) -> None:
     recipe = queens_recipe(train={"lr": 1e30, "warmup": 0, "steps": 50})
     with pytest.raises(GramError, match="diverged at step") as raised:
@@ -51,4 +72,4 @@ def test_a_run_that_diverges_leaves_its_state(queens_recipe: Callable[..., Recip
         other = json.loads(file.metadata()["other"])
         assert f"step {other['step']} " in str(raised.value)
         assert len(other["rows"]) == recipe.train.slots
-        assert file.get_tensor("slots.index").tolist() == other["rows"]
+        assert file.get_tensor("slots.index").flatten().tolist() == other["rows"]
