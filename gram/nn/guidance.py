@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gram.config import ModelConfig
@@ -83,7 +84,7 @@ class Guidance(nn.Module):
     def embed_targets(self, targets: Tensor) -> Tensor:
         """targets [batch, length], negative where unlabelled -> e_y [batch, positions, dim]."""
         if isinstance(self.targets, PatchEncoder):
-            return self.targets(targets)  # type: ignore[no-any-return]
+            return F.pad(self.targets(targets), (0, 0, self.puzzle_tokens, 0))
         unlabelled = self.targets.num_embeddings - 1
         e_y = self.targets(torch.where(targets < 0, unlabelled, targets))
         if self.puzzle_tokens:
