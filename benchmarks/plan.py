@@ -22,11 +22,11 @@ class OneSlot:
     def __init__(self, recipe: Recipe) -> None:
         task = make_task(recipe.task.name, **recipe.task.options)
         config = recipe.model
-        if config.puzzle_tokens:
-            config = config.model_copy(update={"puzzles": 1})  # their number does not matter for the count
+        if config.puzzle_width:  # a task with puzzle ids; their number does not matter for the count
+            config = config.model_copy(update={"puzzles": 1})
         self.model = Reasoner(config, vocab_size=task.vocab_size, length=task.length)
         self.tokens = torch.zeros(1, task.length, dtype=torch.long)
-        self.ids = torch.zeros(1, dtype=torch.long) if config.puzzle_tokens else None
+        self.ids = torch.zeros(1, dtype=torch.long) if config.puzzles else None
 
     def _noise(self, _transition: int) -> Tensor:
         return torch.zeros(1, self.model.tokens, self.model.config.dim)

@@ -11,7 +11,6 @@ from gram.errors import GramError
 
 Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "direct", "fixed"]
 
-
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -76,11 +75,11 @@ class ModelConfig(ImageSection):
     positions: Literal["none", "learned", "rope"] = "learned"
     """Learned position embeddings, rotary ones inside attention, or none."""
     puzzle_tokens: int = Field(0, ge=0)
-    """Tokens in front that hold the puzzle's own embedding (ARC)."""
+    """Tokens in front of the content that hold the puzzle's own embedding, or zeros where a task has no puzzle ids."""
     puzzle_width: int = Field(0, ge=0)
     """Width of a puzzle's embedding, zeros filling up its tokens (published: dim); 0 is the whole of all its tokens."""
     puzzles: int = Field(0, ge=0)
-    """How many puzzles have an embedding; 0 takes the task's number."""
+    """How many puzzles have an embedding; 0 takes the task's number, which may be none."""
     low_steps: int = Field(2, ge=1)
     """Low-level updates per transition [K]; for a flat state, applications of the network per transition."""
     transitions: int = Field(2, ge=1)
@@ -127,8 +126,6 @@ class ModelConfig(ImageSection):
             )
         if self.log_sigma_range[0] >= self.log_sigma_range[1]:
             raise ValueError("log_sigma_range must rise")
-        if self.image is not None and self.puzzle_tokens:
-            raise ValueError("an image has no puzzle tokens in front: set puzzle_tokens and puzzles to 0")
         if self.puzzles and not self.puzzle_tokens:
             raise ValueError("puzzles without puzzle_tokens: set both or neither")
         if self.puzzle_width > self.puzzle_tokens * self.dim:
@@ -170,6 +167,9 @@ class ObjectiveConfig(Section):
     """Noise temperature of these rollouts: the one at which the model will be sampled."""
     reserve: int = Field(0, ge=0)
     """Images that wait beside the targets of these rollouts: the more there are, the nearer is the nearest."""
+    halt_loss: Literal["bce", "squared"] = "bce"
+    """Loss of the halt head: binary cross-entropy (as HRM and TRM code it), or the squared error of the predicted
+    probability (as the paper writes it)."""
     halt_weight: float = Field(0.5, ge=0)
     """Weight of the halt loss."""
     value_weight: float = Field(0.5, ge=0)

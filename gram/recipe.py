@@ -1,14 +1,14 @@
 """Recipes: YAML files that become settings.
 
 A recipe has the sections `task`, `model`, `objective`, `train` and `eval`. It may name a `base` recipe beside it and
-then holds only the differences, so that a variant of a model is a few lines. Dotted overrides (`train.lr=3e-4`) come
-last.
+then holds only the differences, so that a variant of a model is a few lines. With a list of bases, later ones win: a
+task's recipe, then the differences that make it another model. Dotted overrides (`train.lr=3e-4`) come last.
 """
 
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
@@ -46,7 +46,7 @@ def parse_options(options: list[str]) -> dict[str, Any]:
 
 
 def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
-    """Read one YAML file on top of the file its `base` key names (relative to it)."""
+    """Read one YAML file on top of the file or files that its `base` key names (relative to it)."""
     if path.resolve() in seen:
         raise GramError(f"Recipe {path} is its own base.")
     if not path.is_file():
@@ -58,10 +58,11 @@ def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
         raise GramError(f"Recipe {path} is not valid YAML: {_in_one_line(error)}.") from error
     if not isinstance(content, DictConfig):
         raise GramError(f"Recipe {path} must hold sections such as 'task:' and 'model:'.")
-    if base is None:
-        return content
-    below = _read_with_bases(path.parent / str(base), (*seen, path.resolve()))
-    return _merge(below, content, source=str(path))
+    merged = OmegaConf.create()
+    for name in [] if base is None else base if isinstance(base, ListConfig) else [base]:
+        below = _read_with_bases(path.parent / str(name), (*seen, path.resolve()))
+        merged = _merge(merged, below, source=str(path))
+    return _merge(merged, content, source=str(path))
 
 
 def _merge(below: Any, above: Any, source: str) -> Any:

@@ -48,6 +48,14 @@ def test_a_chain_of_bases_merges_section_by_section(tmp_path: Path) -> None:
     assert recipe.task.options == {"size": 4, "seed": 3}
 
 
+def test_later_bases_of_a_list_win_over_earlier_ones_and_the_file_over_all(tmp_path: Path) -> None:
+    write(tmp_path, "task.yaml", "task: {options: {size: 4}}\nmodel: {dim: 32, layers: 3}\ntrain: {steps: 7}\n")
+    write(tmp_path, "kind.yaml", "model: {layers: 4, heads: 2}\n")
+    recipe = load_recipe(write(tmp_path, "both.yaml", "base: [task.yaml, kind.yaml]\nmodel: {heads: 1}\n"))
+    assert (recipe.model.dim, recipe.model.layers, recipe.model.heads) == (32, 4, 1)
+    assert (recipe.task.options, recipe.train.steps) == ({"size": 4}, 7)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

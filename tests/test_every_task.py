@@ -30,7 +30,7 @@ RUNS: dict[str, dict[str, Any]] = {
             "options": {"size": 4, "train_boards": 100, "validation_boards": 10, "test_boards": 10},
         }
     },
-    "digits": {"task": {"name": "digits"}, "model": {"image": [8, 8]}},
+    "digits": {"task": {"name": "digits"}, "model": {"image": [8, 8], "puzzle_tokens": 2}},
     "tokens": {"task": {"name": "tokens", "options": {"path": "rows.jsonl"}}},
     "tokens with ids": {
         "task": {"name": "tokens", "options": {"path": "ids.jsonl"}},
@@ -127,7 +127,7 @@ def test_a_puzzle_id_changes_the_answer_and_must_exist(runs: Path) -> None:
     [
         (RUNS["digits"] | {"model": {"image": [4, 4]}}, "does not fit digits"),
         (RUNS["digits"] | {"objective": {"reserve": 4}}, "objective.reserve is for images"),
-        (RUNS["tokens"] | {"model": {"puzzle_tokens": 1}}, "no puzzle ids"),
+        (RUNS["tokens"] | {"model": {"puzzle_tokens": 1, "puzzles": 2}}, "has 0 puzzle ids"),
         (RUNS["tokens with ids"] | {"model": {"puzzle_tokens": 1, "puzzles": 7}}, "5 puzzle ids"),
         (
             {

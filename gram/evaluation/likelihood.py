@@ -84,7 +84,7 @@ def _nats(
     """[rows]"""
     if isinstance(model, Generative):
         return model.law.log_likelihood_bound(inputs, targets, generator=generator)
-    ids = ids if model.config.puzzle_tokens else None
+    ids = ids if model.config.puzzles else None
     kind = recipe.objective.cross_entropy
     if not model.is_random or model.guidance is None:
         loss = reconstruction_loss(_final_logits(model, inputs, ids, generator), targets, kind)

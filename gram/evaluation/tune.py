@@ -24,7 +24,10 @@ def try_settings(
     """Evaluate every depth and temperature on the validation split; all depths are read off the same trajectories."""
     if solver.task.scoring != "solutions":
         raise GramError(f"Task {solver.task.name} has no accuracy and coverage to choose depth and temperature by.")
-    asked = solver.task.split("validation").distinct(limit)
+    examples = solver.task.split("validation")
+    if not len(examples):
+        raise GramError(f"The validation split of {solver.task.name} is empty: there is nothing to choose by.")
+    asked = examples.distinct(limit)
     results = []
     for temperature in temperatures:
         # No halting, so that every depth of every trajectory is there to be read off.

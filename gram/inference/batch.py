@@ -61,7 +61,7 @@ class Batch:
     def __init__(
         self, model: Reasoner, inputs: Tokens, options: SampleOptions, puzzle_ids: Tokens | None = None
     ) -> None:
-        if not model.config.puzzle_tokens:
+        if not model.config.puzzles:
             puzzle_ids = None
         elif puzzle_ids is None:
             puzzle_ids = np.zeros(len(inputs), dtype=np.int64)

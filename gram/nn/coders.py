@@ -17,7 +17,10 @@ HALT_BIAS = -5.0
 
 
 class Encoder(nn.Module):
-    """e_x = sqrt(D) * embed(x), with learned positions and puzzle tokens in front where the model has them."""
+    """e_x = sqrt(D) * embed(x), with learned positions and puzzle tokens in front where the model has them.
+
+    Puzzle tokens hold the puzzle's own embedding, or zeros in a model without puzzle embeddings.
+    """
 
     def __init__(self, config: ModelConfig, vocab_size: int, length: int, symbols: Symbols | None = None) -> None:
         super().__init__()
@@ -34,7 +37,7 @@ class Encoder(nn.Module):
             shape = (config.position_count(length), config.dim)
             self.positions = nn.Parameter(truncated_normal_(torch.empty(shape), std))
         self.puzzles: nn.Parameter | None = None
-        if config.puzzle_tokens:
+        if config.puzzles:
             width = config.puzzle_width or config.puzzle_tokens * config.dim
             self.puzzles = nn.Parameter(torch.zeros(config.puzzles, width))
 
@@ -44,16 +47,21 @@ class Encoder(nn.Module):
             inputs = self.symbols.relative(inputs)
         embedded = self.tokens[inputs] if self.patches is None else self._patched(inputs, self.patches)
         if self.puzzles is not None:
-            if puzzle_ids is None:
-                raise ValueError("this model has puzzle embeddings: give puzzle_ids")
-            # Sparse: an update touches the rows of this batch, however many puzzles there are.
-            front = F.embedding(puzzle_ids, self.puzzles, sparse=True)
-            front = F.pad(front, (0, self.puzzle_tokens * self.dim - front.shape[1]))
-            front = front.view(-1, self.puzzle_tokens, self.dim)
-            embedded = torch.cat((front, embedded), dim=1)
+            embedded = torch.cat((self._front(self.puzzles, puzzle_ids), embedded), dim=1)
+        elif self.puzzle_tokens:
+            embedded = F.pad(embedded, (0, 0, self.puzzle_tokens, 0))
         if self.positions is not None:
             embedded = math.sqrt(0.5) * (embedded + self.positions)  # keeps unit variance
         return math.sqrt(self.dim) * embedded
+
+    def _front(self, puzzles: Tensor, puzzle_ids: Tensor | None) -> Tensor:
+        """puzzle_ids [batch] -> their embeddings, filled up with zeros, as tokens [batch, puzzle_tokens, dim]."""
+        if puzzle_ids is None:
+            raise ValueError("this model has puzzle embeddings: give puzzle_ids")
+        # Sparse: an update touches the rows of this batch, however many puzzles there are.
+        front = F.embedding(puzzle_ids, puzzles, sparse=True)
+        front = F.pad(front, (0, self.puzzle_tokens * self.dim - front.shape[1]))
+        return front.view(-1, self.puzzle_tokens, self.dim)
 
     def _patched(self, images: Tensor, patches: PatchEncoder) -> Tensor:
         """images [batch, pixels] -> [batch, positions, dim], at the scale of the tokens' embeddings."""

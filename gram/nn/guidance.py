@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gram.config import ModelConfig
@@ -98,7 +99,7 @@ class Guidance(nn.Module):
     def embed_targets(self, targets: Tensor) -> Tensor:
         """targets [batch, length], negative where unlabelled -> e_y [batch, positions, dim]."""
         if isinstance(self.targets, PatchEncoder):
-            return self.targets(targets)  # type: ignore[no-any-return]
+            return F.pad(self.targets(targets), (0, 0, self.puzzle_tokens, 0))
         unlabelled = self.targets.num_embeddings - 1
         known = targets.clamp_min(0)
         if self.symbols is not None:

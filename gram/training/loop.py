@@ -188,9 +188,10 @@ class Run:
             shown = in_short(means)
         if step % config.eval_every == 0 or last:
             examples = self.splits["validation"]
-            figures = validation_figures(trainer.ema, self.task, examples, self.recipe, self.fabric)
-            log.write(step, figures)
-            self._watch(figures)
+            if len(examples):
+                figures = validation_figures(trainer.ema, self.task, examples, self.recipe, self.fabric)
+                log.write(step, figures)
+                self._watch(figures)
             if self.first:
                 table = self.task.puzzle_table()
                 save_model(self.out, trainer.ema, self.recipe, extra={"steps": step}, puzzle_table=table)
@@ -232,10 +233,8 @@ def in_short(means: dict[str, float]) -> str:
     if "posterior_accuracy" not in means:
         return f"loss {means['loss']:.3f}  nats {means['nats']:.2f}"
     kl = sum(value for name, value in means.items() if name.startswith("kl_"))
-    return (
-        f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}  "
-        f"rollout {means['rollout_accuracy']:.2f}"
-    )
+    rollout = f"  rollout {means['rollout_accuracy']:.2f}" if "rollout_accuracy" in means else ""
+    return f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}{rollout}"
 
 
 def validation_figures(
@@ -260,7 +259,7 @@ def validation_figures(
         return figures | {"validation_nats": -float(nats.mean())}
     if model.is_random and model.guidance is not None:  # at variance 0 the KL is not finite; fixed noise has none
         ids = None
-        if model.config.puzzle_tokens and examples.puzzle_ids is not None:
+        if model.config.puzzles and examples.puzzle_ids is not None:
             ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
         elbo, surrogate = trajectory_elbo(
             model, inputs, targets, puzzle_ids=ids, kind=recipe.objective.cross_entropy, generator=generator

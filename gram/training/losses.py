@@ -2,8 +2,11 @@
 
     reconstruction + beta * KL(q || p) + halt_weight * halt + value_weight * value
 
-Reconstruction and KL are divided by the same count of labelled tokens, so beta = 1 is the ELBO per labelled token.
+Reconstruction and KL are divided by the same count of labelled tokens, so beta = 1 is the ELBO per labelled token,
+unless `objective.kl_reduction` sums the KL instead.
 """
+
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -61,17 +64,20 @@ def token_accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
     return ((outputs == targets) & (targets != IGNORE)).sum(dim=-1) / labelled_count(targets)
 
 
-def halt_loss(readout: Readout, right: Tensor, continue_target: Tensor | None) -> Tensor:
-    """Cross-entropy of q_halt with "right now", and (Q-learning) of q_continue with its target: [rows]."""
-    loss = F.binary_cross_entropy_with_logits(readout.q_halt, right.float(), reduction="none")
-    if continue_target is not None:
-        loss = loss + F.binary_cross_entropy_with_logits(readout.q_continue, continue_target, reduction="none")
-    return loss
+def squared_error(logits: Tensor, targets: Tensor) -> Tensor:
+    """(p - target)^2 per row; p is the sigmoid of the logit, because targets lie in [0, 1]."""
+    return (logits.sigmoid() - targets).square()
 
 
-def value_loss(value: Tensor, final_quality: Tensor) -> Tensor:
-    """(v - r)^2 per row, v through a sigmoid because r lies in [0, 1]."""
-    return (value.sigmoid() - final_quality).square()
+def halt_loss(readout: Readout, right: Tensor, continue_target: Tensor | None, kind: str = "bce") -> Tensor:
+    """Error of q_halt as a prediction of "right now", plus (Q-learning) that of q_continue: [rows].
+
+    The paper writes a squared error of Q-values; it is taken of their sigmoids, because both targets are probabilities
+    and the model halts where sigmoid(q_halt) > 1/2.
+    """
+    error = squared_error if kind == "squared" else partial(F.binary_cross_entropy_with_logits, reduction="none")
+    loss = error(readout.q_halt, right.float())
+    return loss if continue_target is None else loss + error(readout.q_continue, continue_target)
 
 
 def random_noise(like: Tensor, generator: torch.Generator) -> Noise:

@@ -16,8 +16,8 @@ from gram.training.losses import (
     labelled_count,
     random_noise,
     reconstruction_loss,
+    squared_error,
     token_accuracy,
-    value_loss,
 )
 from gram.training.slots import Slots
 from gram.training.team import Team
@@ -119,6 +119,8 @@ class Objective(nn.Module):
         right = self._right(slots, heads, outputs)
         value, value_metrics = self._value_loss(slots, heads, state.h[heads], outputs, right, finished, generator)
         metrics["loss"] = metrics["loss"] + value.detach()
+        if self.model.guidance is not None and not prior.stop:
+            value_metrics.pop("rollout_accuracy")  # every slot followed the posterior: it says nothing about rollouts
         own = prior if self.model.guidance is not None else heads
         return Update(loss + value, state, finished, outputs[own], {**metrics, **value_metrics})
 
@@ -216,7 +218,8 @@ class Objective(nn.Module):
         readout = self.model.decoder.readout(state.h if self.config.heads_reach_core else state.h.detach())
         right = self._right(slots, rows, outputs)
         continue_target = self._continue_target(slots, rows, state.detach(), generator)
-        return halt_loss(readout, right, continue_target).mean(), self.model.wants_to_halt(readout)
+        loss = halt_loss(readout, right, continue_target, self.config.halt_loss).mean()
+        return loss, self.model.wants_to_halt(readout)
 
     def _value_loss(
         self,
@@ -234,7 +237,7 @@ class Objective(nn.Module):
         keep_new = self._uniform(h, rows, generator) * (slots.steps[rows] + 1) < 1
         slots.memory[rows] = torch.where(keep_new[:, None, None], h, slots.memory[rows])
         quality = right.float() if c.value_target == "valid" else token_accuracy(outputs, slots.targets[rows])
-        errors = value_loss(self.model.decoder.readout(slots.memory[rows]).value, quality) * done
+        errors = squared_error(self.model.decoder.readout(slots.memory[rows]).value, quality) * done
         # All processes' gradients are averaged: each counts its part of the errors `size` times.
         ended, size = (done.sum(), 1) if self.team is None else (self.team.sum(done.sum()), self.team.size)
         metrics = {

@@ -36,8 +36,8 @@ class LeakWatch:
         self.warned = True
         return (
             f"Warning: the posterior is right {posterior:.0%} of the time, rollouts from the prior {rollout:.0%}, and "
-            "that does not rise: the posterior leaks the answer. Raise objective.beta, keep objective.kl_scope at all, "
-            "and let objective.learn_from_rollouts train on the prior's own states."
+            "that does not rise: the posterior leaks the answer. Raise objective.beta (with objective.kl_scope last it "
+            "leaks below about 3 per labelled token; the paper's is about 4.5), or set objective.kl_scope to all."
         )
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gram.config import Recipe
+from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.tune import choose_setting, try_settings
 from gram.nn.reasoner import Reasoner
@@ -27,6 +28,14 @@ def test_the_best_coverage_among_the_accurate_or_else_the_most_accurate(tried: l
         assert chosen["coverage"] == max(accurate)
     else:
         assert chosen["accuracy_all_samples"] == max(accuracy for accuracy, _ in tried)
+
+
+def test_nothing_is_chosen_without_a_validation_split(
+    queens_model: Callable[..., Reasoner], queens_recipe: Callable[..., Recipe]
+) -> None:
+    solver = Solver(queens_model().eval(), NQueens(size=5, validation_share=0), queens_recipe())
+    with pytest.raises(GramError, match="The validation split of nqueens-5 is empty"):
+        try_settings(solver, [1], [1.0], width=1, seed=0, limit=5, progress=lambda _: None)
 
 
 def test_every_setting_has_the_figures_of_its_own_evaluation(

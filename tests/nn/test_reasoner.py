@@ -355,6 +355,31 @@ def test_puzzle_tokens_stand_in_front_and_are_not_decoded(tiny_model: ModelBuild
     assert torch.equal(model.decoder.logits(changed), model.decoder.logits(h))
 
 
+@pytest.mark.parametrize("image", [None, (4, 4)])
+def test_puzzle_tokens_without_puzzles_are_zeros_that_the_heads_read(
+    tiny_config: Callable[..., ModelConfig], image: tuple[int, int] | None
+) -> None:
+    config = tiny_config(dim=64, heads=1, puzzle_tokens=2, positions="none", readout="first", image=image)
+    length, positions = (16, 4) if image else (6, 6)
+    model = Reasoner(config, vocab_size=3, length=length)
+    assert model.encoder.puzzles is None
+    inputs = torch.ones(3, length, dtype=torch.long)
+    e_x = model.encoder(inputs)
+    assert e_x.shape == (3, 2 + positions, 64)
+    assert not e_x[:, :2].any()
+    assert e_x[:, 2:].detach().abs().amin(dim=(1, 2)).gt(0).all()
+    noise = torch.zeros(config.transitions, *e_x.shape)
+    e_y = model.guidance.embed_targets(inputs)
+    h = model.step(model.initial_state(3), e_x, noise.__getitem__, e_y=e_y).state.h
+    assert model.decoder.logits(h).shape == (3, length, 3)
+    torch.nn.init.normal_(model.decoder.halt.weight)
+    content, first = h.clone(), h.clone()
+    content[:, 1:] = 0
+    first[:, 0] = 0
+    assert torch.equal(model.decoder.readout(content).q_halt, model.decoder.readout(h).q_halt)
+    assert not torch.equal(model.decoder.readout(first).q_halt, model.decoder.readout(h).q_halt)
+
+
 @pytest.mark.parametrize("readout", ["first", "pooled"])
 def test_readout_of_a_new_model_says_not_solved(tiny_config: Callable[..., ModelConfig], readout: str) -> None:
     decoder = Decoder(tiny_config(readout=readout), vocab_size=5)

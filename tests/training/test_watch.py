@@ -25,6 +25,7 @@ def test_a_gap_that_stays_is_named_once() -> None:
     said = [watch.notice(line(0.9, 0.02)) for _ in range(3 * PATIENCE)]
     assert [number for number, text in enumerate(said) if text] == [PATIENCE]  # the first line is a rise from nothing
     assert "objective.beta" in str(said[PATIENCE])
+    assert "below about 3 per labelled token" in str(said[PATIENCE])
 
 
 @pytest.mark.parametrize(
