@@ -22,6 +22,7 @@ import numpy as np
 from gram.errors import GramError
 from gram.tasks import graphs, store
 from gram.tasks.base import IGNORE, Examples, SplitName, Task, Tokens, Verdict, check_pairs
+from gram.tasks.graph_files import read_graph, read_networkx
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -217,7 +218,7 @@ class Colouring(Task):
         Edge lists such as 0-1, 1-2 count vertices from 0. Vertices that the graph lacks are added without edges; such a
         vertex can have any colour, so the colourings of a smaller graph become more.
         """
-        vertices, edges = graphs.read_graph(text) if isinstance(text, str) else graphs.read_networkx(text)
+        vertices, edges = read_graph(text) if isinstance(text, str) else read_networkx(text)
         if vertices > self.size:
             raise GramError(
                 f"the graph has {vertices} vertices (0 to {vertices - 1}), but {self.name} takes at most {self.size}"
