@@ -25,6 +25,8 @@ GAP = 4
 """Columns between two boards."""
 
 
+IDEAL = "Ideal models are always right: a uniform sampler of all solutions, and one with a single answer per input."
+
 FIGURES = (".png", ".pdf", ".svg", ".jpg")
 """What a figure can be written as."""
 
@@ -48,6 +50,12 @@ def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
 def percent(value: float) -> str:
     """0.987 -> 98.7%."""
     return f"{100 * value:.1f}%"
+
+
+def ideal_text(result: dict[str, Any]) -> str:
+    """What ideal models would cover on the inputs of a result, in the same weighting."""
+    uniform, one = percent(result["uniform_coverage"]), percent(result["deterministic_coverage"])
+    return f"A uniform sampler would cover {uniform}, a perfect deterministic model {one}."
 
 
 def settings_text(settings: dict[str, Any]) -> str:
@@ -88,14 +96,16 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
 
 
 def _solutions_table(result: dict[str, Any], title: str) -> "Table":
-    """The headline, all inputs, and by number of solutions."""
+    """Every weighting and every number of solutions, beside what ideal models would cover."""
     from rich.table import Table
 
-    columns = ("", "inputs", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
-    conflicts = f"{result['conflicts']:,} broken rules in the first samples of all inputs"
-    table = Table(*columns, title=title, caption=conflicts)
+    columns = ("", "count", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
+    caption = f"{result['conflicts']:,} broken rules in the first samples of all inputs\n{IDEAL}"
+    table = Table(*columns, "uniform sampler", "deterministic", title=title, caption=caption)
     _add_row(table, result["headline"], result["headline_rows"], result)
     _add_row(table, "all distinct inputs", result["all_inputs"]["inputs"], result["all_inputs"])
+    _add_row(table, "pooled over all rows", result["pooled_rows"]["rows"], result["pooled_rows"])
+    _add_row(table, "pooled over all inputs", result["pooled_inputs"]["inputs"], result["pooled_inputs"])
     table.add_section()
     for line in result["by_solutions"]:
         _add_row(table, f"{line['solutions']} solution(s)", line["inputs"], line)
@@ -130,7 +140,8 @@ def _votes_table(result: dict[str, Any], title: str) -> "Table":
 
 
 def _add_row(table: "Table", name: str, count: int, figures: dict[str, Any]) -> None:
-    shares = (percent(figures[key]) for key in ("accuracy", "accuracy_all_samples", "coverage"))
+    shown = ("accuracy", "accuracy_all_samples", "coverage", "uniform_coverage", "deterministic_coverage")
+    shares = (percent(figures[key]) for key in shown)
     table.add_row(name, f"{count:,}", *shares)
 
 
