@@ -19,6 +19,8 @@ MAX_PARTIAL = 5_000_000
 """Partial colourings held at once while listing: up to 1 GB at six colours."""
 BATCH = 2048
 """Graphs drawn and coloured at once."""
+SPREAD_CHOICES = 200
+"""Choices compared by `evenly_spread_classes`: enough for one of exactly the wanted size at 8 and 10 vertices."""
 
 
 @cache
@@ -203,6 +205,30 @@ def whole_classes(classes: Ints, wanted: int, generator: np.random.Generator) ->
     if wanted and not chosen.any():
         chosen[np.where(sizes, sizes, len(classes) + 1).argmin()] = True
     return chosen[classes]
+
+
+def evenly_spread_classes(classes: Ints, colourings: Ints, wanted: int, generator: np.random.Generator) -> Mask:
+    """Choose whole classes like `whole_classes`, with as many colourings per graph [graphs] as in all graphs.
+
+    A few graphs have hundreds of colourings, so the mean of a random choice is mostly luck. Here the classes are put
+    in order of their colourings, and every n-th one is taken from a random start. Of several such choices, the one
+    nearest to `wanted` graphs is returned; among equals, the one nearest to the mean number of colourings.
+    """
+    best, least = np.zeros(len(classes), dtype=np.bool_), (np.inf, np.inf)
+    if not wanted:
+        return best
+    names, first, sizes = np.unique(classes, return_index=True, return_counts=True)
+    step = len(classes) / wanted
+    for _ in range(SPREAD_CHOICES):
+        order = np.lexsort([generator.random(len(names)), sizes, colourings[first]])
+        start = generator.uniform(0, min(step, len(names)))  # so that at least one class is taken
+        taken = order[np.arange(start, len(names), step).astype(np.int64)]
+        chosen = np.isin(classes, names[taken])
+        difference = abs(colourings[chosen].mean() - colourings.mean())
+        score = (abs(chosen.sum() - wanted), float(difference))
+        if score < least:
+            best, least = chosen, score
+    return best
 
 
 def random_rows_of_each(group: Ints, limit: int, generator: np.random.Generator) -> Ints:
