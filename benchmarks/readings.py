@@ -46,7 +46,7 @@ def equally_often(*, pooled: bool, at_least: int = 1) -> Reading:
     def read(counts: Counts) -> tuple[Floats, Weighting]:
         solutions = np.concatenate(counts)
         rows = np.concatenate([some / some.sum() for some in counts]) * (solutions >= at_least)
-        return solutions, Weighting("", "rows", rows, rows * solutions if pooled else rows)
+        return solutions, Weighting("rows", rows, rows * solutions if pooled else rows)
 
     return read
 

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gram.evaluation.weighting import DRAWS, ideal_coverage, weightings
+from gram.evaluation.weighting import DRAWS, headline_text, ideal_coverage, weightings
 from gram.report import percent, side_by_side
 from gram.tasks.base import Examples, SplitName, Task, Tokens
 
@@ -62,11 +62,13 @@ def _print_counts(console: Console, counts: Tokens) -> None:
 
 def _print_ideal(console: Console, solutions: Tokens, rows: Tokens) -> None:
     """What models that are always right would cover of test inputs with so many solutions and rows [inputs]."""
+    found = weightings(solutions, rows)
     title = f"coverage of ideal models on {len(solutions):,} test inputs"
-    table = Table("", "count", f"uniform sampler, {DRAWS} draws", "deterministic", title=title)
-    for weighting in weightings(solutions, rows).values():
+    caption = f"headline: {headline_text(found['headline'])}"
+    table = Table("", "count", f"uniform sampler, {DRAWS} draws", "one answer", title=title, caption=caption)
+    for name, weighting in found.items():
         covered = ideal_coverage(solutions, weighting, DRAWS)
-        table.add_row(weighting.label, f"{weighting.count:,}", *map(percent, covered.values()))
+        table.add_row(name.replace("_", " "), f"{weighting.count:,}", *map(percent, covered.values()))
     console.print(table)
 
 

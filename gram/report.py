@@ -25,8 +25,6 @@ GAP = 4
 """Columns between two boards."""
 
 
-IDEAL = "Ideal models are always right: a uniform sampler of all solutions, and one with a single answer per input."
-
 FIGURES = (".png", ".pdf", ".svg", ".jpg")
 """What a figure can be written as."""
 
@@ -99,16 +97,20 @@ def _solutions_table(result: dict[str, Any], title: str) -> "Table":
     """Every weighting and every number of solutions, beside what ideal models would cover."""
     from rich.table import Table
 
-    columns = ("", "count", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
-    caption = f"{result['conflicts']:,} broken rules in the first samples of all inputs\n{IDEAL}"
-    table = Table(*columns, "uniform sampler", "deterministic", title=title, caption=caption)
-    _add_row(table, result["headline"], result["headline_rows"], result)
-    _add_row(table, "all distinct inputs", result["all_inputs"]["inputs"], result["all_inputs"])
-    _add_row(table, "pooled over all rows", result["pooled_rows"]["rows"], result["pooled_rows"])
-    _add_row(table, "pooled over all inputs", result["pooled_inputs"]["inputs"], result["pooled_inputs"])
+    caption = (
+        f"headline: {result['headline']}\n{result['conflicts']:,} broken rules in the first samples of all inputs\n"
+        f"Uniform, one answer: coverage of models that are always right, by {result['width']} uniform draws "
+        "from all solutions, or by a single answer to each input."
+    )
+    columns = ("", "count", "accuracy", "all samples", "coverage", "uniform", "one answer")
+    table = Table(*columns, title=title, caption=caption)
+    table.columns[0].no_wrap = True
+    _add_row(table, "headline", result["headline_rows"], result)
+    for name, unit in (("all_inputs", "inputs"), ("pooled_rows", "rows"), ("pooled_inputs", "inputs")):
+        _add_row(table, name.replace("_", " "), result[name][unit], result[name])
     table.add_section()
     for line in result["by_solutions"]:
-        _add_row(table, f"{line['solutions']} solution(s)", line["inputs"], line)
+        _add_row(table, f"{line['solutions']} solution{'s' * (line['solutions'] != 1)}", line["inputs"], line)
     return table
 
 

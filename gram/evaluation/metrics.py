@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.evaluation.weighting import Floats, Weighting, exactly, ideal_coverage, weightings
+from gram.evaluation.weighting import Floats, Weighting, exactly, headline_text, ideal_coverage, weightings
 from gram.inference.rollout import Trajectories
 from gram.inference.select import RULES, Rule, selected_are_valid
 from gram.tasks.base import IGNORE, Task, Tokens
@@ -88,7 +88,7 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
     headline = weights.pop("headline")
     return {
         **_means(per_input, headline, draws),
-        "headline": headline.label,
+        "headline": headline_text(headline),
         "headline_rows": headline.count,
         **{name: {**_means(per_input, each, draws), each.unit: each.count} for name, each in weights.items()},
         "by_solutions": [

@@ -28,7 +28,6 @@ DRAWS = 20
 class Weighting:
     """How much each distinct input counts."""
 
-    label: str
     unit: Literal["rows", "inputs"]
     """what is counted"""
     accuracy: Floats
@@ -46,23 +45,26 @@ def weightings(solutions: Counts, rows: Counts) -> dict[str, Weighting]:
     """Return all weightings by name, of inputs with so many solutions [inputs] and so many rows [inputs]."""
     once, each_row = np.ones(len(solutions)), rows.astype(np.float64)
     several = each_row * (solutions >= 2)
-    if several.any():
-        label = "mean over rows (input, target) of inputs with at least two solutions"
-        headline = Weighting(label, "rows", several, several)
-    else:
-        headline = Weighting("mean over all inputs (none has two solutions)", "inputs", once, once)
+    all_inputs = Weighting("inputs", once, once)
     return {
-        "headline": headline,
-        "all_inputs": Weighting("all distinct inputs", "inputs", once, once),
-        "pooled_rows": Weighting("pooled over all rows", "rows", each_row, each_row * solutions),
-        "pooled_inputs": Weighting("pooled over all distinct inputs", "inputs", once, once * solutions),
+        "headline": Weighting("rows", several, several) if several.any() else all_inputs,
+        "all_inputs": all_inputs,
+        "pooled_rows": Weighting("rows", each_row, each_row * solutions),
+        "pooled_inputs": Weighting("inputs", once, once * solutions),
     }
+
+
+def headline_text(headline: Weighting) -> str:
+    """Say what the headline is the mean of: where no input has two solutions, all inputs count."""
+    if headline.unit == "rows":
+        return "mean over rows (input, target) of inputs with at least two solutions"
+    return "mean over all inputs (none has two solutions)"
 
 
 def exactly(solutions: Counts, count: int) -> Weighting:
     """Return the mean over the inputs with so many solutions [inputs]."""
     alike = (solutions == count).astype(np.float64)
-    return Weighting(f"{count} solution(s)", "inputs", alike, alike)
+    return Weighting("inputs", alike, alike)
 
 
 def ideal_coverage(solutions: Counts, weighting: Weighting, draws: int) -> dict[str, float]:
