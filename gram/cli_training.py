@@ -10,7 +10,7 @@ import typer
 
 from gram.cli import Device, Seed, app, console, is_first_process, load_solver
 from gram.errors import GramError
-from gram.report import FIGURES, bar, check_target, percent, show_result, show_sweep
+from gram.report import FIGURES, bar, check_target, ideal_text, percent, show_result, show_sweep
 
 
 @app.command()
@@ -83,7 +83,8 @@ def tune(
     chosen = choose_setting(tried, accuracy)
     from rich.table import Table
 
-    table = Table("depth", "temperature", "accuracy", "coverage", title="validation split, headline weighting")
+    title = "validation split, headline weighting"
+    table = Table("depth", "temperature", "accuracy", "coverage", title=title, caption=ideal_text(chosen))
     for item in tried:
         mark = " <- chosen" if item is chosen else ""
         table.add_row(

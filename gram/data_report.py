@@ -7,10 +7,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from gram.report import side_by_side
+from gram.evaluation.weighting import DRAWS, headline_text, ideal_coverage, weightings
+from gram.report import percent, side_by_side
 from gram.tasks.base import Examples, SplitName, Task, Tokens
 
-COUNTED = 2000
+COUNTED: dict[str, int] = {"train": 2_000, "validation": 2_000, "test": 10_000}
 """Of so many inputs of each split the solutions are counted; all of some tasks would take minutes."""
 DRAWN = 4
 """Examples in the figure."""
@@ -21,25 +22,33 @@ def report_data(console: Console, task: Task, show: int, figure: Path | None) ->
     splits: dict[str, Examples] = {name: task.split(name) for name in get_args(SplitName)}
     with console.status("hashing the splits"):
         title = f"{task.name}, split hash {task.split_hash()}"
-    table = Table("split", "pairs", "distinct inputs", title=title)
+    with console.status("counting solutions"):
+        asked = {name: part.distinct(COUNTED[name]) for name, part in splits.items()}
+        counts = {name: _count(task, some.inputs) for name, some in asked.items()}
+    table = Table("split", "pairs", "distinct inputs", "solutions per input", title=title)
     for name, part in splits.items():
-        table.add_row(name, f"{len(part):,}", f"{len(np.unique(part.groups)):,}")
+        mean = f"{counts[name].mean():.2f}" if len(counts[name]) else "-"
+        table.add_row(name, f"{len(part):,}", f"{len(np.unique(part.groups)):,}", mean)
     console.print(table)
-    counts = None
-    if task.scoring == "solutions":
-        with console.status("counting solutions"):
-            inputs = np.concatenate([part.distinct(COUNTED).inputs for part in splits.values()])
-            counts = task.solution_counts(inputs)
-    if counts is not None:
-        _print_counts(console, counts)
+    every = np.concatenate(list(counts.values()))
+    if len(every):
+        _print_counts(console, every)
+    if (counts["test"] > 1).any():
+        _print_ideal(console, counts["test"], asked["test"].rows)
     examples = splits["test"] if len(splits["test"]) else splits["train"]
     for row in range(min(show, len(examples))):
         _print_example(console, task, examples, row)
     if figure is not None:
         from gram.experiments.figures import data_figure
 
-        data_figure(task, examples, min(DRAWN, len(examples)), counts, figure)
+        data_figure(task, examples, min(DRAWN, len(examples)), every if len(every) else None, figure)
         console.print(f"Examples and solution counts: {figure}", markup=False, soft_wrap=True)
+
+
+def _count(task: Task, inputs: Tokens) -> Tokens:
+    """How many solutions each input has [inputs]; empty where they cannot be listed."""
+    counts = task.solution_counts(inputs) if task.scoring == "solutions" else None
+    return np.asarray([] if counts is None else counts, dtype=np.int64)
 
 
 def _print_counts(console: Console, counts: Tokens) -> None:
@@ -49,6 +58,18 @@ def _print_counts(console: Console, counts: Tokens) -> None:
         f"Solutions per input (first {len(counts):,} inputs): mean {counts.mean():.1f}, one for "
         f"{(counts == 1).mean():.0%}, quartiles {', '.join(map(str, quarters))}, at most {counts.max():,}"
     )
+
+
+def _print_ideal(console: Console, solutions: Tokens, rows: Tokens) -> None:
+    """What models that are always right would cover of test inputs with so many solutions and rows [inputs]."""
+    found = weightings(solutions, rows)
+    title = f"coverage of ideal models on {len(solutions):,} test inputs"
+    caption = f"headline: {headline_text(found['headline'])}"
+    table = Table("", "count", f"uniform sampler, {DRAWS} draws", "one answer", title=title, caption=caption)
+    for name, weighting in found.items():
+        covered = ideal_coverage(solutions, weighting, DRAWS)
+        table.add_row(name.replace("_", " "), f"{weighting.count:,}", *map(percent, covered.values()))
+    console.print(table)
 
 
 def _print_example(console: Console, task: Task, examples: Examples, row: int) -> None:

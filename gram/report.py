@@ -50,6 +50,12 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
+def ideal_text(result: dict[str, Any]) -> str:
+    """What ideal models would cover on the inputs of a result, in the same weighting."""
+    uniform, one = percent(result["uniform_coverage"]), percent(result["deterministic_coverage"])
+    return f"A uniform sampler would cover {uniform}, a perfect deterministic model {one}."
+
+
 def settings_text(settings: dict[str, Any]) -> str:
     """depth 16 x width 20, temperature 1.0, seed 0: as far as the model heeds them."""
     size = [f"{name} {settings[name]}" for name in ("depth", "steps", "width") if settings.get(name) is not None]
@@ -88,17 +94,23 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
 
 
 def _solutions_table(result: dict[str, Any], title: str) -> "Table":
-    """The headline, all inputs, and by number of solutions."""
+    """Every weighting and every number of solutions, beside what ideal models would cover."""
     from rich.table import Table
 
-    columns = ("", "inputs", "accuracy", "accuracy, all samples", f"coverage of {result['width']}")
-    conflicts = f"{result['conflicts']:,} broken rules in the first samples of all inputs"
-    table = Table(*columns, title=title, caption=conflicts)
-    _add_row(table, result["headline"], result["headline_rows"], result)
-    _add_row(table, "all distinct inputs", result["all_inputs"]["inputs"], result["all_inputs"])
+    caption = (
+        f"headline: {result['headline']}\n{result['conflicts']:,} broken rules in the first samples of all inputs\n"
+        f"Uniform, one answer: coverage of models that are always right, by {result['width']} uniform draws "
+        "from all solutions, or by a single answer to each input."
+    )
+    columns = ("", "count", "accuracy", "all samples", "coverage", "uniform", "one answer")
+    table = Table(*columns, title=title, caption=caption)
+    table.columns[0].no_wrap = True
+    _add_row(table, "headline", result["headline_rows"], result)
+    for name, unit in (("all_inputs", "inputs"), ("pooled_rows", "rows"), ("pooled_inputs", "inputs")):
+        _add_row(table, name.replace("_", " "), result[name][unit], result[name])
     table.add_section()
     for line in result["by_solutions"]:
-        _add_row(table, f"{line['solutions']} solution(s)", line["inputs"], line)
+        _add_row(table, f"{line['solutions']} solution{'s' * (line['solutions'] != 1)}", line["inputs"], line)
     return table
 
 
@@ -130,7 +142,8 @@ def _votes_table(result: dict[str, Any], title: str) -> "Table":
 
 
 def _add_row(table: "Table", name: str, count: int, figures: dict[str, Any]) -> None:
-    shares = (percent(figures[key]) for key in ("accuracy", "accuracy_all_samples", "coverage"))
+    shown = ("accuracy", "accuracy_all_samples", "coverage", "uniform_coverage", "deterministic_coverage")
+    shares = (percent(figures[key]) for key in shown)
     table.add_row(name, f"{count:,}", *shares)
 
 

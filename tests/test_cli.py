@@ -289,10 +289,12 @@ def test_the_version_is_the_packages(gram: Run) -> None:
 
 
 def test_data_shows_splits_hash_and_examples(gram: Run, tmp_path: Path) -> None:
-    code, out, _ = gram("data", "nqueens-6", "--show", 2, "--figure", tmp_path / "counts.png")
+    code, out, _ = gram("data", "nqueens-7", "--show", 2, "--figure", tmp_path / "counts.png")
     assert code == 0
     assert "split hash" in out
     assert "Example 2" in out
+    assert "solutions per input" in out
+    assert "coverage of ideal models" in out
     assert (tmp_path / "counts.png").read_bytes()[1:4] == b"PNG"
     for unknown in ("chess", "nqueens-", "nqueens-²", "nqueens-99"):
         code, _, error = gram("data", unknown)

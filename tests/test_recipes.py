@@ -182,3 +182,13 @@ def test_a_baseline_differs_from_gram_in_the_same_way_on_both_boards(name: str) 
         assert difference.train.pop("steps") > 0  # as many as fit into the time that gram.yaml takes on that board
         difference.model.pop("mixing_norm", None)  # the large board needs another one; its recipe says why
     assert differences[0] == differences[1]
+
+
+@pytest.mark.parametrize("folder", ["nqueens-8", "nqueens-10", "colouring-8", "colouring-10"])
+def test_the_papers_size_and_length(folder: str) -> None:
+    recipe = load_recipe(ROOT / "recipes" / folder / "gram-paper.yaml")
+    parameters = sum(parameter.numel() for parameter in full_size_model(recipe).parameters())
+    assert parameters == pytest.approx(10e6, rel=0.01)
+    epochs = {"nqueens-8": 3000, "nqueens-10": 1000}.get(folder, 5000)
+    pairs = len(make_task(recipe.task.name, **recipe.task.options).split("train"))
+    assert recipe.train.steps == pytest.approx(epochs * pairs / recipe.train.slots, abs=1)

@@ -1,7 +1,7 @@
 """Accuracy and coverage of sampled trajectories, for tasks whose solutions can be listed.
 
 Headline weighting: the mean over test ROWS (one per input and target) whose input has at least two solutions. An input
-with k solutions then counts k times. Beside it stands the plain mean over all distinct inputs.
+with k solutions then counts k times. Beside it stand the other weightings, and what ideal models would cover in each.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
+from gram.evaluation.weighting import Floats, Weighting, exactly, headline_text, ideal_coverage, weightings
 from gram.inference.rollout import Trajectories
 from gram.inference.select import RULES, Rule, selected_are_valid
 from gram.tasks.base import IGNORE, Task, Tokens
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -80,40 +79,39 @@ def coverage_of(solutions: Tokens, outputs: Tokens) -> float:
 
 
 def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int64]) -> dict[str, object]:
-    """All figures of an evaluation: the headline, the mean over all inputs, and by number of solutions.
+    """All metrics of an evaluation, in every weighting and by number of solutions.
 
-    rows_per_input [inputs] says how many test rows each input stands for.
+    rows_per_input [inputs] says how many test rows each input stands for; steps [inputs, width] were made.
     """
-    several = per_input.solutions >= 2
-    weights = rows_per_input * several
-    everything = np.ones(len(several))
+    draws, solutions = steps.shape[1], per_input.solutions
+    weights = weightings(solutions, rows_per_input)
+    headline = weights.pop("headline")
     return {
-        **_means(per_input, weights if weights.any() else everything),
-        "headline": "mean over rows (input, target) of inputs with at least two solutions"
-        if weights.any()
-        else "mean over all inputs (none has two solutions)",
-        "headline_rows": int(weights.sum() if weights.any() else len(several)),
-        "all_inputs": {**_means(per_input, everything), "inputs": len(several)},
+        **_means(per_input, headline, draws),
+        "headline": headline_text(headline),
+        "headline_rows": headline.count,
+        **{name: {**_means(per_input, each, draws), each.unit: each.count} for name, each in weights.items()},
         "by_solutions": [
-            {
-                "solutions": int(k),
-                "inputs": int((per_input.solutions == k).sum()),
-                **_means(per_input, per_input.solutions == k),
-            }
-            for k in np.unique(per_input.solutions)
+            {"solutions": int(k), **_means(per_input, alike, draws), alike.unit: alike.count}
+            for k in np.unique(solutions)
+            for alike in [exactly(solutions, int(k))]
         ],
         "conflicts": int(per_input.conflicts.sum()),
         "mean_steps": float(steps.mean()),
     }
 
 
-def _means(per_input: PerInput, weights: NDArray[np.float64] | NDArray[np.int64] | NDArray[np.bool_]) -> dict[str, Any]:
-    figures = {
-        "accuracy": per_input.first_valid,
-        "accuracy_all_samples": per_input.valid_share,
-        "coverage": per_input.coverage,
-        "any_valid": per_input.any_valid,
+def _means(per_input: PerInput, weighting: Weighting, draws: int) -> dict[str, Any]:
+    """The metrics in one weighting, beside the coverage of ideal models with as many draws."""
+
+    def mean(values: Floats) -> float:
+        return float(np.average(values, weights=weighting.accuracy))
+
+    return {
+        "accuracy": mean(per_input.first_valid),
+        "accuracy_all_samples": mean(per_input.valid_share),
+        "coverage": float(np.average(per_input.coverage, weights=weighting.coverage)),
+        **ideal_coverage(per_input.solutions, weighting, draws),
+        "any_valid": mean(per_input.any_valid),
+        "selection": {rule: mean(values) for rule, values in per_input.selected.items()},
     }
-    means = {name: float(np.average(values, weights=weights)) for name, values in figures.items()}
-    chosen = {rule: float(np.average(values, weights=weights)) for rule, values in per_input.selected.items()}
-    return {**means, "selection": chosen}

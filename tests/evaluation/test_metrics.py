@@ -150,10 +150,14 @@ def test_the_headline_is_the_mean_over_rows_with_several_solutions(
     by_group = dict(zip(kept.tolist(), mixed(queens, inputs, 6), strict=True))
 
     rows, every, by_count = [], [], {}
+    found_rows = all_rows = found_inputs = all_inputs = 0.0  # solutions found and existing, for the pooled coverage
     for group, given in zip(kept.tolist(), inputs, strict=True):
         figures = naive_figures(queens, given, by_group[group])
         solutions = len(queens.solutions(given))
         every.append(figures)
+        found, stands_for = figures["coverage"] * solutions, (examples.groups == group).sum()
+        found_rows, all_rows = found_rows + stands_for * found, all_rows + stands_for * solutions
+        found_inputs, all_inputs = found_inputs + found, all_inputs + solutions
         by_count.setdefault(solutions, []).append(figures)
         # One test row per input and target: an input with k solutions stands k times.
         rows += [figures for g in examples.groups if g == group and solutions >= 2]
@@ -161,7 +165,10 @@ def test_the_headline_is_the_mean_over_rows_with_several_solutions(
     assert figures_of(result) == pytest.approx(mean(rows))
     assert result["headline_rows"] == len(rows)
     assert figures_of(result["all_inputs"]) == pytest.approx(mean(every))
-    assert result["all_inputs"]["inputs"] == len(kept)
+    assert result["all_inputs"]["inputs"] == result["pooled_inputs"]["inputs"] == len(kept)
+    assert result["pooled_rows"]["coverage"] == pytest.approx(found_rows / all_rows)
+    assert result["pooled_inputs"]["coverage"] == pytest.approx(found_inputs / all_inputs)
+    assert result["pooled_inputs"]["accuracy"] == result["all_inputs"]["accuracy"]
     assert [line["solutions"] for line in result["by_solutions"]] == sorted(by_count)
     for line in result["by_solutions"]:
         assert line["inputs"] == len(by_count[line["solutions"]])
@@ -180,6 +187,24 @@ def test_perfect_and_deterministic_headlines(
     lines = [line for line in result["by_solutions"] if line["solutions"] >= 2]
     # An input with k solutions counts k times and is covered to 1/k: the headline is inputs over rows.
     assert result["coverage"] == pytest.approx(sum(line["inputs"] for line in lines) / result["headline_rows"])
+    # It is the ideal that is printed beside every coverage, on the same inputs and in the same weighting.
+    weightings = ("all_inputs", "pooled_rows", "pooled_inputs")
+    for section in (result, *(result[name] for name in weightings), *result["by_solutions"]):
+        assert section["deterministic_coverage"] == pytest.approx(section["coverage"])
+
+
+def test_the_uniform_sampler_beside_a_result_has_its_width_and_inputs(queens: NQueens, examples: Examples) -> None:
+    rng = np.random.default_rng(0)
+    inputs, rows, _ = examples.distinct()
+    results = []
+    for _ in range(60):
+        drawn = np.stack([rng.choice(queens.solutions(row), 3) for row in inputs])
+        sampled = trajectories(drawn)
+        results.append(summarise(measure(queens, inputs, sampled), rows, sampled.steps))
+    for name in ("all_inputs", "pooled_rows", "pooled_inputs"):
+        expected = results[0][name]["uniform_coverage"]
+        assert np.mean([result[name]["coverage"] for result in results]) == pytest.approx(expected, abs=0.02)
+        assert expected > results[0][name]["deterministic_coverage"]
 
 
 def test_without_several_solutions_the_headline_says_so() -> None:

@@ -1,5 +1,6 @@
 """What the colouring task promises: the paper's counts, splits apart up to isomorphism, a strict verdict."""
 
+from collections.abc import Callable
 from itertools import combinations, permutations, product
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gram.errors import GramError
+from gram.evaluation.weighting import DRAWS, ideal_coverage, weightings
 from gram.tasks import graphs
 from gram.tasks.base import IGNORE, SplitName, Tokens
 from gram.tasks.colouring import EDGE, FIRST_COLOUR, NO_EDGE, PAD, Colouring
@@ -68,24 +70,81 @@ def graphs_and_outputs(draw: st.DrawFn) -> tuple[Colouring, Tokens, Tokens]:
 # The data
 
 
-@pytest.mark.parametrize(("size", "train", "test"), [(8, 7_002, 255), (10, 13_465, 192)])
+PAIRS = {8: 7_002, 10: 13_465}
+"""The paper's training instances, those for validation included."""
+
+
+@pytest.mark.parametrize(("size", "train", "test"), [(8, 2_295, 255), (10, 1_728, 192)])
 def test_the_counts_are_the_papers(size: int, train: int, test: int) -> None:
-    task = Colouring(size=size)
-    groups = [len(np.unique(task.split(name).groups)) for name in SPLITS]
+    splits = {name: Colouring(size=size).split(name) for name in SPLITS}
     validation = round(0.05 * train)
-    assert groups == [train - validation, validation, test]
+    assert [len(part.distinct().rows) for part in splits.values()] == [train - validation, validation, test]
+    assert len(splits["train"]) + len(splits["validation"]) == PAIRS[size]
 
 
-def test_graphs_with_eight_vertices_have_seven_colourings_on_average(task: Colouring) -> None:
-    rows = sum(len(task.split(name)) for name in SPLITS)
-    assert task.edge_probability == 0.5
-    assert rows / 7_257 == pytest.approx(7.2, abs=0.3)
+@pytest.mark.parametrize(
+    ("options", "mean"),
+    [({"size": 8}, 3.0), ({"size": 10}, 7.8), ({"edge_probability": 0.5, "train_graphs": 7_002, "seed": 0}, 7.3)],
+)
+def test_every_split_has_as_many_colourings_per_graph(options: dict[str, int], mean: float) -> None:
+    task = Colouring(**options)  # type: ignore[arg-type]
+    for name in SPLITS:
+        assert task.split(name).distinct().rows.mean() == pytest.approx(mean, rel=0.05)
+
+
+@pytest.mark.parametrize(("size", "uniform"), [(8, 0.910), (10, 0.648)])
+def test_a_uniform_sampler_could_reach_the_papers_coverage(size: int, uniform: float) -> None:
+    for name in ("train", "test"):
+        colourings = Colouring(size=size).split(name).distinct().rows  # type: ignore[arg-type]
+        pooled = weightings(colourings, colourings)["pooled_inputs"]
+        assert ideal_coverage(colourings, pooled, DRAWS)["uniform_coverage"] == pytest.approx(uniform, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("size", "probability", "train", "test", "expected"),
+    [(8, 0.5, 7_002, 255, "9a44f3a67fa5"), (10, 0.44, 13_465, 192, "d78d97610d4d")],
+)
+def test_the_data_of_earlier_results_is_reached_by_options(
+    size: int, probability: float, train: int, test: int, expected: str
+) -> None:
+    earlier = {"edge_probability": probability, "train_graphs": train, "test_graphs": test, "seed": 0}
+    assert Colouring(size=size, stratified=False, **earlier).split_hash() == expected  # type: ignore[arg-type]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(1, 200)), min_size=2, max_size=60),
+    st.data(),
+    st.integers(0, 2**32),
+)
+def test_evenly_spread_classes_stay_whole(cases: list[tuple[int, int]], data: st.DataObject, seed: int) -> None:
+    sizes, colourings = np.array(cases).T
+    classes = np.repeat(np.arange(len(cases)) * 3, sizes)  # some class numbers are not in use
+    wanted = data.draw(st.integers(0, len(classes) - 1))
+    chosen = graphs.evenly_spread_classes(classes, np.repeat(colourings, sizes), wanted, np.random.default_rng(seed))
+    taken = np.unique(classes[chosen])
+    assert np.array_equal(np.isin(classes, taken), chosen)
+    assert chosen.any() == (wanted > 0)
+    assert abs(chosen.sum() - wanted) <= 5 * len(cases) ** 0.5 + 5
+
+
+def test_evenly_spread_classes_have_the_mean_that_random_ones_miss() -> None:
+    colourings = np.sort(np.random.default_rng(0).geometric(0.02, 3_000))
+    classes = np.arange(3_000)
+
+    def misses(choose: Callable[[np.random.Generator], graphs.Mask]) -> list[float]:
+        means = [colourings[choose(np.random.default_rng(seed))].mean() for seed in range(10)]
+        return [abs(mean - colourings.mean()) for mean in means]
+
+    spread = misses(lambda generator: graphs.evenly_spread_classes(classes, colourings, 150, generator))
+    random = misses(lambda generator: graphs.whole_classes(classes, 150, generator))
+    assert max(spread) < 0.5 < max(random)
 
 
 def test_labelled_graphs_are_distinct_and_no_class_is_in_two_splits(task: Colouring) -> None:
     inputs = [task.split(name).distinct()[0] for name in SPLITS]
     everything = np.concatenate(inputs)
-    assert len(np.unique(everything, axis=0)) == len(everything) == 7_257
+    assert len(np.unique(everything, axis=0)) == len(everything) == 2_550
     classes = graphs.isomorphism_classes(everything == EDGE, 8)
     parts = [set(part) for part in np.split(classes, np.cumsum([len(some) for some in inputs])[:-1])]
     assert sum(len(part) for part in parts) == len(set.union(*parts))
@@ -125,12 +184,13 @@ def test_a_group_is_one_graph_with_all_its_colourings(options: dict[str, int]) -
 
 
 def test_the_hash_is_stable_and_follows_the_settings(task: Colouring) -> None:
-    assert task.split_hash() == Colouring(size=8).split_hash() == "9a44f3a67fa5"  # a change here changes every result
+    assert task.split_hash() == Colouring(size=8).split_hash() == "703b07680153"  # a change here changes every result
     few = Colouring(size=8, train_graphs=300, test_graphs=20)
     hashes = {few.split_hash(), task.split_hash()}
-    for change in ({"seed": 1}, {"edge_probability": 0.4}, {"max_colourings": 2}, {"validation_share": 0.2}):
+    changes = ({"seed": 1}, {"edge_probability": 0.4}, {"max_colourings": 2}, {"validation_share": 0.2})
+    for change in (*changes, {"stratified": False}):
         hashes.add(Colouring(size=8, train_graphs=300, test_graphs=20, **change).split_hash())  # type: ignore[arg-type]
-    assert len(hashes) == 6
+    assert len(hashes) == 7
 
 
 def test_a_kept_build_is_what_a_fresh_one_is(cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
