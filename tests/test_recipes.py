@@ -47,7 +47,7 @@ def name_of(path: Path) -> str:
 def full_size_model(recipe: Recipe) -> Reasoner:
     task = make_task(recipe.task.name, **recipe.task.options)
     with torch.device("meta"):  # shapes without memory: the paper's sizes build at once
-        return Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
+        return Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length, structure=task.structure)
 
 
 def calls_per_example(model: ModelConfig) -> int:
@@ -75,7 +75,7 @@ class TinyRun:
         torch.manual_seed(0)
         config = recipe.train
         task = make_task(recipe.task.name, **recipe.task.options)
-        self.model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length)
+        self.model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length, structure=task.structure)
         self.reached: set[str] = set()
         """names of the parameters that had a gradient in either update"""
         self.tracked_calls = 0
@@ -129,10 +129,10 @@ def test_loads_and_opens_with_command_time_and_result(path: Path) -> None:
 def test_builds_at_full_size_and_is_evaluated_like_the_others(path: Path) -> None:
     recipe = load_recipe(path)
     model = full_size_model(recipe)
-    deterministic = recipe.model.guidance == "none"
-    assert (model.guidance is None) == deterministic
+    unguided = recipe.model.guidance in ("none", "fixed")
+    assert (model.guidance is None) == unguided
     if not path.stem.endswith("paper"):  # the paper knows no slots that roll out by themselves
-        assert (recipe.objective.prior_share == 0) == deterministic
+        assert (recipe.objective.prior_share == 0) == unguided
     if make_task(recipe.task.name, **recipe.task.options).scoring == "solutions":
         assert recipe.eval.width == 20  # coverage means the same for every model
     if recipe.model.supervision == "final":
