@@ -41,6 +41,7 @@ class SudokuHard(SudokuBoard):
         min_rating: int | None = None,
         extra_givens: int | None = None,
         redig: float = 0.0,
+        redig_difficulty: float = 0.75,
     ) -> None:
         """Describe the puzzles; they are generated when they are first asked for, and kept.
 
@@ -54,13 +55,14 @@ class SudokuHard(SudokuBoard):
             extra_givens: each puzzle gets 0 to this many givens beyond a minimal puzzle's; by default 0 on the 9x9
                 board, 2 on 6x6, 5 on 4x4.
             redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
+            redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
         """
         min_rating = (10 if size == 9 else 0) if min_rating is None else min_rating
         extra_givens = {9: 0, 6: 2}.get(size, 5) if extra_givens is None else extra_givens
         check_count("min_rating", min_rating, least=0)
         check_count("extra_givens", extra_givens, least=0)
         name = "sudoku-hard" if size == 9 and min_rating >= 10 else f"sudoku-{size}"
-        super().__init__(name=name, size=size, seed=seed, redig=redig)
+        super().__init__(name=name, size=size, seed=seed, redig=redig, redig_difficulty=redig_difficulty)
         self._counts = _checked_counts(train_puzzles, validation_puzzles, test_puzzles)
         self.min_rating, self.extra_givens = min_rating, extra_givens
 

@@ -1,7 +1,7 @@
 """What all Sudoku tasks share: tokens, verdict, augmentation, and how a board is read and drawn."""
 
 import re
-from functools import cache
+from functools import cache, cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_pairs
-from gram.tasks.sudoku_redig import Redigger, check_redig
+from gram.tasks.sudoku_redig import Redigger, check_fraction
 from gram.tasks.sudoku_solver import geometry, list_solutions
 from gram.tasks.sudoku_symmetry import random_symmetries
 
@@ -30,22 +30,23 @@ class SudokuBoard(Task):
 
     augments = True
 
-    def __init__(self, *, name: str, size: int, seed: int, redig: float = 0.0) -> None:
+    def __init__(self, *, name: str, size: int, seed: int, redig: float = 0.0, redig_difficulty: float = 0.75) -> None:
         """Name the task and check its board.
 
         Args:
             name: of the task.
             size: 4 (boxes 2x2), 6 (boxes 2x3) or 9 (boxes 3x3).
             seed: of the data.
-            redig: fraction of the visits of an example that show a new puzzle with the same solution.
+            redig: fraction of the visits of a training example that show a new puzzle with the same solution.
+            redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
         """
         if index(seed) < 0:  # `index` takes whole numbers only
             raise GramError(f"the seed of the data must not be negative, but is {seed}")
         self._layout = geometry(index(size))
         self.name = name
         self.size, self.seed = size, seed
-        self.redig = check_redig(redig)
-        self._redigger = Redigger(size)
+        self.redig = check_fraction("redig", redig)
+        self.redig_difficulty = check_fraction("redig_difficulty", redig_difficulty)
         self.vocab_size = size + 2
         self.length = size * size
 
@@ -83,19 +84,22 @@ class SudokuBoard(Task):
     def augment(self, inputs: Tokens, targets: Tokens, generator: np.random.Generator) -> tuple[Tokens, Tokens]:
         """Transform each row [rows, length] by a random symmetry: digits, bands, stacks, rows, columns, diagonal.
 
-        A fraction `redig` of the rows first becomes a new puzzle with the same solution.
+        A fraction `redig` of the training puzzles first becomes a new puzzle with the same solution.
         """
         if self.redig:
-            inputs = self._redug(inputs, targets, generator)
+            chosen = generator.random(len(inputs)) < self.redig
+            inputs = np.where(chosen[:, None], self._redug(inputs, generator), inputs)
         symmetries = random_symmetries(self.size, len(inputs), generator)
         return symmetries.apply(inputs), symmetries.apply(targets)
 
-    def _redug(self, inputs: Tokens, targets: Tokens, generator: np.random.Generator) -> Tokens:
-        chosen = generator.random(len(inputs)) < self.redig
-        puzzles, solutions = ((rows[chosen] - 1).astype(np.int8) for rows in (inputs, targets))
-        redug = inputs.copy()
-        redug[chosen] = self._redigger.redig(puzzles, solutions, generator).astype(np.int64) + 1
-        return redug
+    def _redug(self, inputs: Tokens, generator: np.random.Generator) -> Tokens:
+        return self._redigger.redig((inputs - 1).astype(np.int8), generator).astype(np.int64) + 1
+
+    @cached_property
+    def _redigger(self) -> Redigger:
+        train = self.split("train")
+        puzzles, solutions = ((rows - 1).astype(np.int8) for rows in (train.inputs, train.targets))
+        return Redigger(puzzles, solutions, difficulty=self.redig_difficulty, seed=self.seed)
 
     def solutions(self, tokens: Tokens) -> Tokens | None:
         """Return the solutions [count, length] of one input [length]; no more than `SOLUTION_LIMIT` of them."""

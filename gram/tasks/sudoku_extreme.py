@@ -42,6 +42,7 @@ class SudokuExtreme(SudokuBoard):
         validation_ratings: str | None = None,
         drop_symmetric: bool = False,
         redig: float = 0.0,
+        redig_difficulty: float = 0.75,
     ) -> None:
         """Describe the benchmark; its files are looked for or downloaded when the data is first asked for.
 
@@ -61,9 +62,16 @@ class SudokuExtreme(SudokuBoard):
             drop_symmetric: leave validation and test puzzles out that are symmetries of a training puzzle, and test
                 puzzles that are symmetries of a validation puzzle; otherwise they are an error.
             redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
+            redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
         """
         own = train_file is not None or test_file is not None or test_source or validation_file is not None
-        super().__init__(name="sudoku-file" if own else "sudoku-extreme", size=9, seed=seed, redig=redig)
+        super().__init__(
+            name="sudoku-file" if own else "sudoku-extreme",
+            size=9,
+            seed=seed,
+            redig=redig,
+            redig_difficulty=redig_difficulty,
+        )
         check_count("train_puzzles", train_puzzles, least=1)
         check_count("validation_puzzles", validation_puzzles, least=0, none=True)
         check_count("test_puzzles", test_puzzles, least=0, none=True)

@@ -130,18 +130,22 @@ def find_hidden_singles(candidates: Integers, units: Cells, full: int) -> int:
     """Reduce cells that alone in a unit can hold a digit; return how many, or -1 if a unit cannot be completed."""
     found = 0
     for unit in range(units.shape[0]):
-        once, twice = 0, 0
+        once, twice, placed = 0, 0, 0
         for k in range(units.shape[1]):
-            mask = candidates[units[unit, k]] & full
+            mask = candidates[units[unit, k]]
             twice |= once & mask
             once |= mask
-        if once != full:
+            if mask & PLACED:
+                placed |= mask
+        if once & full != full:
             return -1
-        only = once & ~twice
+        only = once & ~twice & ~placed & full
+        if only == 0:
+            continue
         for k in range(units.shape[1]):
             cell = units[unit, k]
             mask = candidates[cell] & only
-            if mask == 0 or candidates[cell] & PLACED:
+            if mask == 0:
                 continue
             if mask & (mask - 1):  # two digits that fit nowhere else claim this cell
                 return -1
