@@ -31,6 +31,7 @@ test: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pytest -n 2 --dist loadscope
 
 format: $(VENV)/.installed-dev

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 
 from gram.evaluation.metrics import measure
-from gram.inference.rollout import sample
+from gram.inference.sample import sample
 from gram.machine import keep_freed_memory
 from gram.solver import load
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gram.bench import count_flops
+from gram.cli.bench import count_flops
 from gram.config import Recipe
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
 from gram.recipe import load_recipe
 from gram.tasks import make_task
 

@@ -11,7 +11,7 @@ WIDTHS = (100, 1000, 10000)
 WORK = """
 import sys
 import torch
-from gram.bench import peak_memory
+from gram.cli.bench import peak_memory
 from gram.solver import load
 torch.set_num_threads(1)
 solver = load(sys.argv[1])

@@ -4,7 +4,7 @@
 def main() -> None:
     """Run the command line; Ctrl-C ends it quietly, even while it is still being imported."""
     try:
-        from gram.cli import main as run
+        from gram.cli.app import main as run
 
         run()
     except KeyboardInterrupt:

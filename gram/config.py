@@ -276,7 +276,7 @@ class GenerativeConfig(Section):
     name: Literal["autoregressive", "mdlm", "d3pm", "vae"]
     """Which one."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Its settings (`gram/generative`); the model itself refuses unknown ones."""
+    """Its settings (`gram/models/baselines`); the model itself refuses unknown ones."""
 
 
 class Recipe(Section):

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from gram.checkpoints.folder import CONFIG_FILE, load_model, load_puzzle_table
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.inference.anytime import Anytime, Until
 from gram.inference.estimate import Estimate, estimate
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import Trajectories, sample
+from gram.inference.sample import Trajectories, sample
 from gram.inference.select import BY_HEADS, MEANING, Rule, check_rule, distinct, select
 from gram.machine import choose_device
+from gram.options import SampleOptions
 from gram.tasks import make_task
 from gram.tasks.base import Task, Tokens
-from gram.training.checkpoint import CONFIG_FILE, load_model, load_puzzle_table
 
 if TYPE_CHECKING:
-    from gram.generative.model import Generative
-    from gram.models import Model
-    from gram.nn.reasoner import Reasoner
+    from gram.models.baselines.model import Generative
+    from gram.models.build import Model
+    from gram.models.reasoner import Reasoner
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Solver:
     @property
     def reasoner(self) -> "Reasoner":
         """The model, if it thinks in steps; `GramError` for a generative one, which draws whole outputs."""
-        from gram.nn.reasoner import Reasoner
+        from gram.models.reasoner import Reasoner
 
         if not isinstance(self.model, Reasoner):
             raise GramError("This model draws whole outputs: it has no supervision steps, states or heads to look at.")

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import settings
 
 from gram.config import ModelConfig, Recipe, parse_recipe
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
 from gram.tasks.base import IGNORE
 from gram.tasks.nqueens import NQueens
 from gram.training.slots import Slots

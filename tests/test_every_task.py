@@ -13,7 +13,7 @@ from rich.console import Console
 from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import HEADLINES, evaluate
-from gram.inference.options import SampleOptions
+from gram.options import SampleOptions
 from gram.solver import load
 from gram.tasks import TASKS, make_task
 from gram.training.loop import train

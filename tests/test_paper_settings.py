@@ -10,7 +10,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from gram.config import Recipe
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
 from gram.recipe import load_recipe
 from gram.tasks import make_task
 

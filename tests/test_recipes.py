@@ -8,13 +8,13 @@ import torch
 from omegaconf import OmegaConf
 
 from gram.config import ModelConfig, Recipe
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
 from gram.recipe import load_recipe
 from gram.tasks import make_task
+from gram.training.distributed import Team
 from gram.training.objective import Objective
 from gram.training.optim import build_optimizers
 from gram.training.slots import SlotFeeder
-from gram.training.team import Team
 
 ROOT = Path(__file__).parents[1]
 BASES = sorted((ROOT / "recipes" / "paper").glob("*.yaml"))

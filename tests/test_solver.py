@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 import gram
 from gram import solver as solver_module
+from gram.checkpoints.folder import save_model
+from gram.cli.report import answers_as_json, side_by_side
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import Trajectories
+from gram.inference.sample import Trajectories
 from gram.inference.select import RULES
-from gram.nn.reasoner import Reasoner
-from gram.report import answers_as_json, side_by_side
+from gram.models.reasoner import Reasoner
+from gram.options import SampleOptions
 from gram.solver import Solver, find_model, shipped_models
 from gram.tasks.base import Tokens
 from gram.tasks.nqueens import NQueens
-from gram.training.checkpoint import save_model
 
 EMPTY_BOARD = "...../...../...../...../....."
 ONE_QUEEN = "Q..../...../...../...../....."

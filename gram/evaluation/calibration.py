@@ -9,7 +9,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from gram.errors import GramError
 from gram.evaluation.selection import judge
-from gram.inference.rollout import Trajectories
+from gram.inference.sample import Trajectories
 from gram.tasks.base import Task, Tokens
 
 BINS = 10

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from gram.checkpoints.folder import write_whole
 from gram.tasks.images import LabelledImages
-from gram.training.checkpoint import write_whole
 
 FEATURES, CLASSES = 64, 10
 WEIGHTS = Path(__file__).parent / "weights"

@@ -8,18 +8,18 @@ import numpy as np
 from gram.errors import GramError
 from gram.evaluation.generation import score_samples
 from gram.evaluation.metrics import measure, summarise
-from gram.inference.options import SampleOptions
-from gram.inference.particles import Resampling, search
-from gram.inference.rollout import Progress, Trajectories, sample
+from gram.inference.resampling import Resampling, search
+from gram.inference.sample import Progress, Trajectories, sample
 from gram.inference.select import BY_HEADS, RULES
-from gram.models import Model
-from gram.nn.reasoner import Reasoner
+from gram.models.build import Model
+from gram.models.reasoner import Reasoner
+from gram.options import SampleOptions
 from gram.tasks.base import Distinct, Examples, SplitName, Task
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-    from gram.tasks.arc import ARC
+    from gram.tasks.arc.task import ARC
 
 HEADLINES = {
     "solutions": ("accuracy_all_samples", "coverage"),
@@ -91,7 +91,7 @@ def score(
     if task.scoring == "generation":
         return {**score_samples(task, trajectories.outputs[0]), "mean_steps": float(trajectories.steps.mean())}
     if task.scoring == "votes":
-        from gram.evaluation.arc_vote import score_votes
+        from gram.evaluation.votes import score_votes
 
         return score_votes(cast("ARC", task), asked, trajectories, submission)
     rules = [rule for rule in RULES if heads or rule not in BY_HEADS]

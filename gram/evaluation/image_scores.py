@@ -238,7 +238,7 @@ def _progress(console: "Console | None", label: str, total: int) -> Iterator[Cal
     if console is None:
         yield lambda count: None
         return
-    from gram.report import bar
+    from gram.progress import bar
 
     with bar(console, label, total) as advance:
         yield advance

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.generative.model import Generative
-from gram.inference.rollout import Progress
-from gram.models import Model
-from gram.nn.reasoner import Reasoner
+from gram.inference.sample import Progress
+from gram.models.baselines.model import Generative
+from gram.models.build import Model
+from gram.models.losses import labelled_count, random_noise, reconstruction_loss, trajectory_elbo
+from gram.models.reasoner import Reasoner
 from gram.tasks.base import Examples
-from gram.training.losses import labelled_count, random_noise, reconstruction_loss, trajectory_elbo
 
 ROWS = 64
 """Rows that are measured together."""

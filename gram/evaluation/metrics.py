@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.evaluation.weighting import Floats, Weighting, exactly, headline_text, ideal_coverage, weightings
-from gram.inference.rollout import Trajectories
+from gram.inference.sample import Trajectories
 from gram.inference.select import RULES, Rule, selected_are_valid
 from gram.tasks.base import IGNORE, Task, Tokens
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.evaluation.metrics import coverage_of, list_solutions
-from gram.inference.rollout import Trajectories
+from gram.inference.sample import Trajectories
 from gram.inference.select import RULES, Rule, selected_are_valid
 from gram.tasks.base import Task, Tokens
 

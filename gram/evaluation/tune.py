@@ -6,13 +6,13 @@ from typing import Any
 
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import sample
-from gram.solver import Solver
+from gram.inference.sample import sample
+from gram.models.build import Trained
+from gram.options import SampleOptions
 
 
 def try_settings(
-    solver: Solver,
+    trained: Trained,
     depths: list[int],
     temperatures: list[float],
     *,
@@ -22,21 +22,21 @@ def try_settings(
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
     """Evaluate every depth and temperature on the validation split; all depths are read off the same trajectories."""
-    if solver.task.scoring != "solutions":
-        raise GramError(f"Task {solver.task.name} has no accuracy and coverage to choose depth and temperature by.")
-    examples = solver.task.split("validation")
+    if trained.task.scoring != "solutions":
+        raise GramError(f"Task {trained.task.name} has no accuracy and coverage to choose depth and temperature by.")
+    examples = trained.task.split("validation")
     if not len(examples):
-        raise GramError(f"The validation split of {solver.task.name} is empty: there is nothing to choose by.")
+        raise GramError(f"The validation split of {trained.task.name} is empty: there is nothing to choose by.")
     asked = examples.distinct(limit)
     results = []
     for temperature in temperatures:
         # No halting, so that every depth of every trajectory is there to be read off.
         options = SampleOptions(width=width, depth=max(depths), temperature=temperature, seed=seed, keep_steps=True)
-        drawn = sample(solver.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
+        drawn = sample(trained.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
         for depth in depths:
             assert drawn.step_outputs is not None
             cut = replace(drawn, outputs=drawn.step_outputs[:, :, depth - 1], steps=drawn.steps.clip(max=depth))
-            results.append({"depth": depth, "temperature": temperature, **score(solver.task, asked, cut)})
+            results.append({"depth": depth, "temperature": temperature, **score(trained.task, asked, cut)})
     return results
 
 

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.evaluation.image_scores import ImageScores, Network, image_scores
-from gram.generation import blank_input, generate
-from gram.generative.model import Generative
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import Progress, sample
+from gram.inference.sample import Progress, sample
+from gram.inference.stream import blank_input, generate
+from gram.models.baselines.model import Generative
+from gram.options import SampleOptions
 from gram.solver import Solver
 
 AT_ONCE = 250

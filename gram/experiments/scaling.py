@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
 from gram.evaluation.selection import study
-from gram.inference.rollout import Progress, sample
+from gram.inference.sample import Progress, sample
 from gram.inference.select import RULES
 from gram.solver import Solver
 

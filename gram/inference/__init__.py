@@ -1,0 +1,1 @@
+"""Depth x width sampling: trajectories, their selection, and search."""

@@ -11,10 +11,10 @@ import numpy as np
 from gram.errors import GramError
 from gram.inference.batch import Batch, Steps
 from gram.inference.estimate import Estimate, estimate
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import Trajectories
+from gram.inference.sample import Trajectories
 from gram.inference.select import distinct
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
+from gram.options import SampleOptions
 from gram.tasks.base import Task, Tokens
 
 FIRST_WAVE = 20

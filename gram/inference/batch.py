@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gram.inference.noise import KeyedNoise, puzzle_digest
-from gram.inference.options import SampleOptions
-from gram.nn.reasoner import Reasoner, State
+from gram.models.reasoner import Reasoner, State
+from gram.options import SampleOptions
 from gram.tasks.base import Tokens
 
 MOST_ROWS = 128

@@ -27,17 +27,17 @@ class Entry(NamedTuple):
 
 TASKS: dict[str, Entry] = {
     "nqueens": Entry("nqueens", "NQueens"),
-    "colouring": Entry("colouring", "Colouring"),
-    "sudoku": Entry("sudoku", "SudokuHard"),
-    "sudoku-hard": Entry("sudoku", "SudokuHard"),
-    "sudoku-extreme": Entry("sudoku_extreme", "SudokuExtreme"),
-    "sudoku-generation": Entry("sudoku", "SudokuGeneration"),
-    "arc": Entry("arc", "ARC"),
-    "arc-1": Entry("arc", "ARC", {"version": 1}),
-    "arc-2": Entry("arc", "ARC", {"version": 2}),
+    "colouring": Entry("colouring.task", "Colouring"),
+    "sudoku": Entry("sudoku.generated", "SudokuHard"),
+    "sudoku-hard": Entry("sudoku.generated", "SudokuHard"),
+    "sudoku-extreme": Entry("sudoku.extreme", "SudokuExtreme"),
+    "sudoku-generation": Entry("sudoku.generated", "SudokuGeneration"),
+    "arc": Entry("arc.task", "ARC"),
+    "arc-1": Entry("arc.task", "ARC", {"version": 1}),
+    "arc-2": Entry("arc.task", "ARC", {"version": 2}),
     "mnist": Entry("images", "MNIST"),
     "digits": Entry("images", "Digits"),
-    "tokens": Entry("tokens", "TokenFile"),
+    "tokens": Entry("tokens.task", "TokenFile"),
 }
 SIZED = ("nqueens", "colouring", "sudoku")
 """Tasks whose name may end in the size of the board, such as nqueens-8."""

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from gram.generative.model import Generative
+from gram.models.baselines.model import Generative
 from gram.training.slots import Slots
 from gram.training.update import Update
 

@@ -15,20 +15,21 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from gram.checkpoints.folder import save_model
 from gram.config import Recipe
 from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate
-from gram.generative.model import Generative, check_options
-from gram.inference.options import SampleOptions
 from gram.machine import choose_device, keep_freed_memory
-from gram.models import Model
+from gram.models.baselines.model import Generative, check_options
+from gram.models.build import Model
+from gram.models.losses import trajectory_elbo
+from gram.options import SampleOptions
 from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName, Task
-from gram.training.checkpoint import save_model
 from gram.training.fit import check_fit, fitted
 from gram.training.launch import make_fabric
-from gram.training.losses import trajectory_elbo
-from gram.training.resume import (
+from gram.training.log import RunLog, wandb_package
+from gram.training.run_checkpoint import (
     begin_run,
     check_new,
     check_same,
@@ -37,8 +38,7 @@ from gram.training.resume import (
     save_checkpoint,
     save_state,
 )
-from gram.training.runlog import RunLog, wandb_package
-from gram.training.trainer import Trainer
+from gram.training.step import Trainer
 from gram.training.watch import LeakWatch, MemorisationWatch
 
 DIVERGED_FILE = "diverged.safetensors"

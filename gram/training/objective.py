@@ -1,4 +1,4 @@
-"""The one update: who learns what from one supervision step of every slot. Its terms are in `gram.training.losses`."""
+"""The one update: who learns what from one supervision step of every slot. Its terms are in `gram.models.losses`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from gram.config import ObjectiveConfig
-from gram.nn.guidance import Gaussian
-from gram.nn.reasoner import Early, Noise, Reasoner, State, StepOutput
-from gram.training.losses import (
+from gram.models.guidance import Gaussian
+from gram.models.losses import (
     balanced_kl,
     exactly_right,
     halt_loss,
@@ -19,8 +18,9 @@ from gram.training.losses import (
     squared_error,
     token_accuracy,
 )
+from gram.models.reasoner import Early, Noise, Reasoner, State, StepOutput
+from gram.training.distributed import Team
 from gram.training.slots import Slots
-from gram.training.team import Team
 from gram.training.update import Update
 
 Checker = Callable[[Tensor, Tensor], Tensor]

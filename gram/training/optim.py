@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from gram.config import TrainConfig
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
 
 
 class GroupOptimizer(Optimizer):

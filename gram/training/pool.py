@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gram.nn.reasoner import State
+from gram.models.reasoner import State
+from gram.training.distributed import Team
 from gram.training.slots import Slots
-from gram.training.team import Team
 
 
 class Pool:

@@ -12,9 +12,9 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from gram.nn.reasoner import State
+from gram.models.reasoner import State
 from gram.tasks.base import Examples, Task, Tokens
-from gram.training.team import Team
+from gram.training.distributed import Team
 
 
 class Carrier(Protocol):

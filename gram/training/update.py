@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from gram.nn.reasoner import State
+from gram.models.reasoner import State
 
 
 @dataclass

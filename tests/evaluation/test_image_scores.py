@@ -11,8 +11,8 @@ import scipy.linalg
 import torch
 from typer.testing import CliRunner
 
-import gram.cli_scores  # noqa: F401 - registers its command
-from gram.cli import app
+import gram.cli.scores  # noqa: F401 - registers its command
+from gram.cli.app import app
 from gram.errors import GramError
 from gram.evaluation import inception
 from gram.evaluation.classifier import FEATURES, accuracy, load_classifier, save_classifier, train_classifier

@@ -10,9 +10,9 @@ from gram.errors import GramError
 from gram.evaluation import evaluate as evaluation
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.metrics import PerInput, measure, summarise
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import Trajectories, sample
-from gram.nn.reasoner import Reasoner
+from gram.inference.sample import Trajectories, sample
+from gram.models.reasoner import Reasoner
+from gram.options import SampleOptions
 from gram.tasks.base import Examples, Tokens
 from gram.tasks.nqueens import NQueens
 

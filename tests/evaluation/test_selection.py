@@ -10,9 +10,9 @@ from gram.errors import GramError
 from gram.evaluation.calibration import calibration
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.selection import judge, study
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import Trajectories, sample
-from gram.nn.reasoner import Reasoner
+from gram.inference.sample import Trajectories, sample
+from gram.models.reasoner import Reasoner
+from gram.options import SampleOptions
 from gram.solver import load
 from gram.tasks.nqueens import NQueens
 

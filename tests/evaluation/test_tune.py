@@ -10,7 +10,7 @@ from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.tune import choose_setting, try_settings
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
 from gram.solver import Solver
 from gram.tasks.nqueens import NQueens
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import sample
+from gram.inference.sample import sample
+from gram.options import SampleOptions
 from gram.recipe import load_recipe
 from gram.solver import Solver, shipped_models
 from gram.tasks import make_task
 from gram.training.launch import make_fabric
-from gram.training.trainer import Trainer
+from gram.training.step import Trainer
 
 HERE = Path(__file__).parent
 RECIPES = HERE.parents[1] / "recipes"

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from gram.inference.batch import MOST_ROWS, Batch, automatic_chunk
-from gram.inference.options import SampleOptions
-from gram.inference.rollout import sample
-from gram.nn.reasoner import Reasoner
+from gram.inference.sample import sample
+from gram.models.reasoner import Reasoner
+from gram.options import SampleOptions
 from gram.tasks.base import Tokens
 
 ModelBuilder = Callable[..., Reasoner]

@@ -10,8 +10,8 @@ import pytest
 
 from gram.errors import GramError
 from gram.tasks import arc_grids as grids
-from gram.tasks.arc import ARC
-from gram.tasks.arc_grids import IDENTITY, LENGTH, SIDE, Pair, from_canvas, to_canvas
+from gram.tasks.arc.grids import IDENTITY, LENGTH, SIDE, Pair, from_canvas, to_canvas
+from gram.tasks.arc.task import ARC
 from gram.tasks.base import IGNORE, Examples, SplitName
 
 SPLITS: tuple[SplitName, ...] = get_args(SplitName)

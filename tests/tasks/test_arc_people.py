@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gram.errors import GramError
-from gram.tasks.arc import ARC
-from gram.tasks.arc_grids import LENGTH, to_canvas
+from gram.tasks.arc.grids import LENGTH, to_canvas
+from gram.tasks.arc.task import ARC
 
 
 def pair(asked: list[list[int]], answer: list[list[int]]) -> dict[str, Any]:

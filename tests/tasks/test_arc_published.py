@@ -9,8 +9,8 @@ import pytest
 
 from gram.recipe import load_recipe
 from gram.tasks import arc_grids as grids
-from gram.tasks.arc import ARC
-from gram.tasks.arc_grids import IDENTITY
+from gram.tasks.arc.grids import IDENTITY
+from gram.tasks.arc.task import ARC
 from gram.tasks.base import SplitName
 
 RECIPES = Path(__file__).parents[2] / "recipes"

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from gram.errors import GramError
 from gram.tasks import sudoku_files
 from gram.tasks.base import SplitName, Tokens
-from gram.tasks.sudoku import SudokuGeneration, SudokuHard
-from gram.tasks.sudoku_board import BLANK, PAD, SudokuBoard
-from gram.tasks.sudoku_extreme import SudokuExtreme
-from gram.tasks.sudoku_generator import minimal_puzzles, random_boards
-from gram.tasks.sudoku_solver import Digits, list_solutions
-from gram.tasks.sudoku_symmetry import random_symmetries, symmetric_pairs
+from gram.tasks.sudoku.board import BLANK, PAD, SudokuBoard
+from gram.tasks.sudoku.extreme import SudokuExtreme
+from gram.tasks.sudoku.generated import SudokuGeneration, SudokuHard
+from gram.tasks.sudoku.generator import minimal_puzzles, random_boards
+from gram.tasks.sudoku.solver import Digits, list_solutions
+from gram.tasks.sudoku.symmetry import random_symmetries, symmetric_pairs
 
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 HEADER = "source,question,answer,rating"

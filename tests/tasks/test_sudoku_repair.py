@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gram.errors import GramError
-from gram.nn.reasoner import State
+from gram.models.reasoner import State
 from gram.tasks.images import Digits
-from gram.tasks.sudoku import SudokuGeneration
-from gram.tasks.sudoku_generator import random_boards
-from gram.tasks.sudoku_repair import repair
+from gram.tasks.sudoku.generated import SudokuGeneration
+from gram.tasks.sudoku.generator import random_boards
+from gram.tasks.sudoku.repair import repair
+from gram.training.distributed import Team
 from gram.training.slots import SlotFeeder
-from gram.training.team import Team
 
 SIZES = st.sampled_from([4, 6, 9])
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gram.errors import GramError
-from gram.tasks.sudoku_files import Puzzles, read_puzzles, rows_of, user_file
-from gram.tasks.sudoku_generator import distinct_boards, hard_puzzles, harden, minimal_puzzles, random_boards
-from gram.tasks.sudoku_solver import Digits, geometry, list_solutions, solve
-from gram.tasks.sudoku_symmetry import canonical_puzzles, fingerprints, random_symmetries, symmetric_pairs
+from gram.tasks.sudoku.files import Puzzles, read_puzzles, rows_of, user_file
+from gram.tasks.sudoku.generator import distinct_boards, hard_puzzles, harden, minimal_puzzles, random_boards
+from gram.tasks.sudoku.solver import Digits, geometry, list_solutions, solve
+from gram.tasks.sudoku.symmetry import canonical_puzzles, fingerprints, random_symmetries, symmetric_pairs
 
 SIZES = [4, 6, 9]
 SEVENTEEN = "................12..3.45...............1.6.7..45...3......3...4...2.....61.8....."

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gram.errors import GramError
 from gram.recipe import load_recipe
 from gram.tasks.base import IGNORE, SplitName, Tokens
-from gram.tasks.tokens import TokenFile
+from gram.tasks.tokens.task import TokenFile
 
 ROOT = Path(__file__).parents[2]
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")

@@ -17,8 +17,8 @@ from safetensors.torch import load_file
 
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.training.resume import checkpoints_of
-from gram.training.team import Team
+from gram.training.distributed import Team
+from gram.training.run_checkpoint import checkpoints_of
 
 RecipeBuilder = Callable[..., Recipe]
 VARIANTS: dict[str, dict[str, Any]] = {

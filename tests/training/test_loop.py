@@ -14,15 +14,15 @@ import torch
 from rich.console import Console
 from torch.testing import assert_close
 
+from gram.checkpoints.folder import load_model
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
-from gram.inference.options import SampleOptions
+from gram.options import SampleOptions
 from gram.tasks.nqueens import NQueens
-from gram.training.checkpoint import load_model
+from gram.training.log import RunLog
 from gram.training.loop import in_short, train
-from gram.training.runlog import RunLog
-from gram.training.trainer import beta_at, checker_of, moving_average
+from gram.training.step import beta_at, checker_of, moving_average
 
 RecipeBuilder = Callable[..., Recipe]
 SHORT = {"steps": 5, "slots": 6, "log_every": 2, "eval_every": 3}

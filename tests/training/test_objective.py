@@ -14,10 +14,8 @@ from torch.distributions import kl_divergence as torch_kl
 from torch.testing import assert_close
 
 from gram.config import ObjectiveConfig
-from gram.nn.coders import HALT_BIAS, Readout
-from gram.nn.reasoner import Reasoner
-from gram.tasks.base import IGNORE
-from gram.training.losses import (
+from gram.models.coders import HALT_BIAS, Readout
+from gram.models.losses import (
     exactly_right,
     halt_loss,
     labelled_count,
@@ -27,6 +25,8 @@ from gram.training.losses import (
     token_cross_entropy,
     trajectory_elbo,
 )
+from gram.models.reasoner import Reasoner
+from gram.tasks.base import IGNORE
 from gram.training.objective import Objective, Update
 from gram.training.slots import Slots
 

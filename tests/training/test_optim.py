@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from gram.config import ModelConfig, TrainConfig
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
 from gram.training.optim import AdamATan2, SparseSignSGD, build_optimizers, lr_factor
 
 

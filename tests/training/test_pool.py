@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
+from gram.training.distributed import Team
 from gram.training.pool import Pool, slot_tensors
 from gram.training.slots import Slots
-from gram.training.team import Team
 
 ModelBuilder = Callable[..., Reasoner]
 SlotsBuilder = Callable[..., Slots]

@@ -9,9 +9,9 @@ from torch.testing import assert_close
 
 from gram.config import Recipe
 from gram.tasks.nqueens import NQueens
-from gram.training import trainer as training
+from gram.training import step as training
 from gram.training.launch import make_fabric
-from gram.training.trainer import Trainer
+from gram.training.step import Trainer
 
 RecipeBuilder = Callable[..., Recipe]
 

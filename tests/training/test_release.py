@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gram.config import ObjectiveConfig
-from gram.nn.reasoner import Reasoner
+from gram.models.reasoner import Reasoner
 from gram.training.objective import Objective
 from gram.training.slots import Slots
 

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gram.config import GenerativeConfig
-from gram.generative.model import Generative
-from gram.nn.reasoner import Reasoner, State
+from gram.models.baselines.model import Generative
+from gram.models.reasoner import Reasoner, State
 from gram.tasks.base import Examples, Tokens
 from gram.tasks.images import Digits
 from gram.tasks.nqueens import NQueens
+from gram.training.distributed import Team
 from gram.training.objective import Objective
 from gram.training.slots import SlotFeeder, Slots
-from gram.training.team import Team
 
 ModelBuilder = Callable[..., Reasoner]
 VAE = GenerativeConfig(name="vae", options={"hidden": 4, "latent": 2})

@@ -1,0 +1,152 @@
+"""A trained model is a folder: `config.json` (the recipe and the shapes) and `model.safetensors`. No pickle."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+
+from gram.config import Recipe, parse_recipe
+from gram.errors import GramError
+from gram.models.build import Model, build_model
+from gram.tasks.base import Structure
+
+FORMAT = 1
+CONFIG_FILE, WEIGHTS_FILE, PUZZLES_FILE = "config.json", "model.safetensors", "puzzles.json"
+
+
+def save_model(
+    folder: Path,
+    model: Model,
+    recipe: Recipe,
+    *,
+    extra: dict[str, Any] | None = None,
+    puzzle_table: dict[str, Any] | None = None,
+) -> None:
+    """Write the folder; each file appears whole or not at all. `puzzle_table` says what the puzzle ids stand for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "format": FORMAT,
+        "vocab_size": model.vocab_size,
+        "length": model.length,
+        **_structure_of(model),
+        "recipe": recipe.model_dump(mode="json"),
+        **(extra or {}),
+    }
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path, metadata={"kind": model.kind}))
+    if puzzle_table is not None:
+        write_whole(folder / PUZZLES_FILE, lambda path: path.write_text(json.dumps(puzzle_table)))
+    write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+
+
+def _structure_of(model: Model) -> dict[str, Any]:
+    """The entry of config.json for what a network with structure built in knows of its task; none for others."""
+    if not model.structure.constraints:
+        return {}
+    return {"structure": {"constraints": model.structure.constraints, "symbols": list(model.structure.symbols)}}
+
+
+def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
+    """Read a folder: the model in evaluation mode, its recipe, and the whole of config.json."""
+    config_path, weights_path = folder / CONFIG_FILE, folder / WEIGHTS_FILE
+    for path in (config_path, weights_path):
+        if not path.is_file():
+            raise GramError(f"{folder} is not a trained model: {path.name} is missing.")
+    config = read_json(config_path)
+    if not isinstance(config, dict) or not {"format", "recipe", "vocab_size", "length"} <= config.keys():
+        raise GramError(f"{config_path} was not written by gram: use `gram import` for published checkpoints.")
+    for key in ("format", "vocab_size", "length"):
+        if not isinstance(config[key], int) or config[key] < 1:
+            raise GramError(f"{config_path}: '{key}' must be a positive whole number, not {config[key]!r}.")
+    check_format(folder, config["format"])
+    recipe = parse_recipe(config["recipe"], source=str(config_path))
+    structure = read_structure(config_path, config)
+    model = build_model(recipe, vocab_size=config["vocab_size"], length=config["length"], structure=structure)
+    load_weights(model, weights_path)
+    return model.eval(), recipe, config
+
+
+def read_structure(path: Path, config: dict[str, Any]) -> Structure:
+    """What config.json says of the task's structure, checked against its length and vocabulary."""
+    content = config.get("structure", {})
+    length, vocab_size = config["length"], config["vocab_size"]
+    try:
+        structure = Structure({str(k): [int(n) for n in v] for k, v in content.get("constraints", {}).items()})
+        structure = replace(structure, symbols=[int(token) for token in content.get("symbols", [])])
+    except (AttributeError, TypeError, ValueError) as error:
+        raise GramError(f"{path}: 'structure' is damaged ({error}).") from error
+    fits = all(len(kind) == length and min(kind) >= 0 for kind in structure.constraints.values())
+    if not fits or not all(0 <= token < vocab_size for token in structure.symbols):
+        raise GramError(f"{path}: 'structure' does not fit a length of {length} and a vocabulary of {vocab_size}.")
+    return structure
+
+
+def check_format(path: Path, found: int) -> None:
+    """Refuse what a newer gram has written."""
+    if found > FORMAT:
+        raise GramError(f"{path} has format {found}, newer than this gram reads ({FORMAT}): upgrade gram.")
+
+
+def load_puzzle_table(folder: Path) -> dict[str, Any] | None:
+    """What the puzzle ids of a model stand for; None for a model without."""
+    path = folder / PUZZLES_FILE
+    return read_json(path) if path.exists() else None
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file of a model or a run."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise GramError(f"{path} is damaged or not a gram model: {error}.") from error
+
+
+def change_eval_settings(folder: Path, **settings: Any) -> None:
+    """Rewrite the `eval` section of a model's config.json."""
+    _, recipe, config = load_model(folder)
+    content = recipe.model_dump(mode="json")
+    content["eval"] |= settings
+    config["recipe"] = parse_recipe(content, source=f"eval settings {settings}").model_dump(mode="json")
+    write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+
+
+def load_weights(model: Model, path: Path) -> None:
+    """Load a safetensors file into a model; every tensor must be there, with the right shape, and no other."""
+    try:
+        with safe_open(path, "pt") as file:
+            kind = (file.metadata() or {}).get("kind", model.kind)
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise GramError(f"{path} is truncated or not a safetensors file: {error}.") from error
+    if kind != model.kind:  # an MDLM and an absorbing D3PM have the same tensors
+        raise GramError(f"{path} does not fit the model in config.json: it is of kind '{kind}', not '{model.kind}'.")
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if expected != found:
+        odd = sorted(expected.items() ^ found.items())[0][0]
+        raise GramError(
+            f"{path} does not fit the model in config.json: tensor '{odd}' has shape "
+            f"{found.get(odd, 'none (missing)')}, expected {expected.get(odd, 'none (not in this model)')}."
+        )
+    model.load_state_dict(tensors)
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write to a temporary file beside `path`, flush it to disk, then rename: a crash never leaves half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        temporary.chmod(0o644)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

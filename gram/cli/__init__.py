@@ -1,0 +1,1 @@
+"""The command line: `app` holds the table of commands, the other modules what they do."""

@@ -1,0 +1,185 @@
+"""How fast a recipe trains and samples here, beside what the machine's matrix multiply can do in the same run."""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from gram.config import Recipe
+from gram.errors import GramError
+from gram.inference.sample import sample
+from gram.machine import choose_device, keep_freed_memory
+from gram.options import SampleOptions
+from gram.tasks import make_task
+from gram.training.fit import fitted
+from gram.training.launch import make_fabric
+from gram.training.step import Trainer
+
+PARTS = ("forward", "backward", "clip", "apply", "feed")
+"""The methods of `Trainer` that a step is made of."""
+MATRIX = 1024
+MULTIPLIES = 10
+WARM_UP = 3
+REPEATS = 3
+
+
+def matmul_speed(device: torch.device, repeats: int = MULTIPLIES) -> float:
+    """GFLOP/s of a large float32 matrix multiply, now."""
+    a, b = (torch.randn(MATRIX, MATRIX, device=device) for _ in range(2))
+    out = torch.empty_like(a)
+    torch.mm(a, b, out=out)
+
+    def multiply() -> None:
+        for _ in range(repeats):
+            torch.mm(a, b, out=out)
+
+    return repeats * 2 * MATRIX**3 / _seconds(multiply, device) / 1e9
+
+
+def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
+    """Train `steps` steps and sample `puzzles` test inputs; every figure, JSON-ready."""
+    if recipe.generative is not None:
+        raise GramError("gram bench splits the time of a recursive model: it cannot measure a generative one yet.")
+    config = recipe.train
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    keep_freed_memory()
+    task = make_task(recipe.task.name, **recipe.task.options)
+    fabric = make_fabric(choose_device(config.device), config.precision)
+    trainer = Trainer(fitted(recipe, task), task, task.split("train"), fabric)
+    for _ in range(WARM_UP):
+        trainer.step()
+    flops = count_flops(trainer.step)
+    timed = _timed_steps(trainer, steps)
+    per_step = min(timed["seconds"])
+    result = {
+        "recipe_task": task.name,
+        "device": str(fabric.device),
+        "threads": torch.get_num_threads(),
+        "slots": config.slots,
+        "steps_per_second": 1 / per_step,
+        "supervision_steps_per_second": config.slots / per_step,
+        "examples_per_second": config.slots / per_step / trainer.objective.steps_per_example,
+        "gflop_per_step": flops / 1e9,
+        "gflop_per_second": flops / 1e9 / per_step,
+        "matmul_peak_gflop_per_second": max(timed["peaks"]),
+        "share_of_peak": share_of_peak(flops, timed),
+        "time_shares": {name: value / sum(timed["seconds"]) for name, value in timed["parts"].items()},
+        "peak_memory_megabytes": peak_memory(fabric.device),  # of training: sampling comes after
+    }
+    options = SampleOptions(**recipe.eval.model_dump())
+    inputs = task.split("test").distinct(puzzles)
+    result["inference"] = _inference(trainer, inputs, options)
+    return result
+
+
+def count_flops(work: Callable[[], Any]) -> int:
+    """Floating-point operations of the multiplies in `work`, forward and backward, as torch counts them."""
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return int(counter.get_total_flops())
+
+
+def peak_memory(device: torch.device) -> float:
+    """The most memory that was in use so far: of the GPU, or of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, kibibytes elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def _timed_steps(trainer: Trainer, steps: int) -> dict[str, Any]:
+    """The time of every step and the peak beside it, and how the whole time splits.
+
+    The forward pass is also split by whether it is tracked for the gradient.
+    """
+    parts = dict.fromkeys(("forward without gradient", "forward with gradient", "backward", "optimiser", "data"), 0.0)
+    names = {"forward": "forward with gradient", "clip": "optimiser", "apply": "optimiser", "feed": "data"}
+    device = trainer.fabric.device
+    for method in PARTS:
+        _clock(trainer, method, device, parts, partial(str, names.get(method, method)))
+    _clock(
+        trainer.model,
+        "propose",
+        device,
+        parts,
+        lambda: "" if torch.is_grad_enabled() else "forward without gradient",
+    )
+    nested = parts | {"backward": 0.0}
+    _clock(trainer.objective, "backward", device, nested, partial(str, "backward"))
+    timed = beside_peak(trainer.step, device, steps)
+    # Pieces of the slots go backward within the forward pass.
+    parts["forward with gradient"] -= parts["forward without gradient"] + nested["backward"]
+    parts["backward"] += nested["backward"]
+    return timed | {"parts": parts}
+
+
+def beside_peak(work: Callable[[], Any], device: torch.device, repeats: int) -> dict[str, Any]:
+    """The seconds that work takes, each time, and the speed of a matrix multiply just before and after.
+
+    A machine is not equally fast at all times (other work, heat), but nearly so from one moment to the next.
+    """
+    seconds, peaks = [], []
+    before = matmul_speed(device)
+    for _ in range(repeats):
+        seconds.append(_seconds(work, device))
+        after = matmul_speed(device)
+        peaks.append((before + after) / 2)
+        before = after
+    return {"seconds": seconds, "peaks": peaks}
+
+
+def share_of_peak(flops: int, timed: dict[str, Any]) -> float:
+    """The median share."""
+    return float(median([flops / 1e9 / s / peak for s, peak in zip(timed["seconds"], timed["peaks"], strict=True)]))
+
+
+def _seconds(work: Callable[[], Any], device: torch.device) -> float:
+    started = time.perf_counter()
+    work()
+    _wait(device)
+    return time.perf_counter() - started
+
+
+def _clock(owner: Any, method: str, device: torch.device, parts: dict[str, float], name: Callable[[], str]) -> None:
+    """Add up in `parts` the time that calls of a method take."""
+    plain = getattr(owner, method)
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        part = name()
+        started = time.perf_counter()
+        result = plain(*arguments, **options)
+        if part:
+            _wait(device)
+            parts[part] += time.perf_counter() - started
+        return result
+
+    # Not by assignment: torch modules register what is assigned to them.
+    object.__setattr__(owner, method, timed)
+
+
+def _inference(trainer: Trainer, asked: Any, options: SampleOptions) -> dict[str, Any]:
+    def draw() -> None:
+        sample(trainer.ema, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
+
+    flops = count_flops(draw)
+    timed = beside_peak(draw, trainer.fabric.device, REPEATS)
+    seconds = min(timed["seconds"])
+    return {
+        "puzzles_per_second": len(asked.rows) / seconds,
+        "depth": options.depth,
+        "width": options.width,
+        "gflop_per_second": flops / 1e9 / seconds,
+        "share_of_peak": share_of_peak(flops, timed),
+    }
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,43 @@
+"""`make demo`: the shipped models at work on puzzles they were never trained on."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from gram.cli.report import show_answers
+from gram.plots.boards import trajectories_figure
+from gram.solver import load, shipped_models
+from gram.tasks.base import Task, Tokens
+
+WANTED_SOLUTIONS = 4
+"""The demo shows an input with at least this many solutions: enough to see that one input has many answers."""
+
+
+def run_demo(console: Console, figure: Path, seed: int) -> None:
+    """Solve one held-out input of every shipped model of N-Queens; draw the trajectories of the first."""
+    # The held-out puzzles of the others would have to be generated first, which takes minutes.
+    for number, name in enumerate(name for name in shipped_models() if name.startswith("nqueens")):
+        solver = load(name)
+        started = time.perf_counter()
+        given = _input_with_several_solutions(solver.task)
+        result = solver.solve(given, seed=seed, keep_steps=True)
+        console.rule(f"{name}: {solver.model.parameter_count:,} parameters, {time.perf_counter() - started:.1f} s")
+        show_answers(console, result, most=4)
+        if number == 0:
+            trajectories_figure(result, figure)
+    console.print(
+        f"\nThe boards over the steps of the first model's trajectories: {figure}", markup=False, soft_wrap=True
+    )
+    board = "/".join(["Q......."] + ["........"] * 7)
+    console.print(f'Your own: gram solve nqueens-8 "{board}"', markup=False, soft_wrap=True)
+
+
+def _input_with_several_solutions(task: Task) -> Tokens:
+    """The first test input with at least `WANTED_SOLUTIONS` solutions (or the one with most)."""
+    inputs = task.split("test").distinct(200)[0]
+    counts = np.array([len(solutions) if (solutions := task.solutions(row)) is not None else 1 for row in inputs])
+    enough = np.flatnonzero(counts >= WANTED_SOLUTIONS)
+    chosen: Tokens = inputs[enough[0] if len(enough) else counts.argmax()]
+    return chosen

@@ -1,0 +1,246 @@
+"""What the command line shows: tables, boards side by side, progress bars."""
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from gram.errors import GramError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gram.inference.anytime import Anytime
+    from gram.solver import Result, Solver
+    from gram.tasks.base import Task, Tokens
+
+
+Board = tuple[str, str]
+"""A title and a text board."""
+GAP = 4
+"""Columns between two boards."""
+
+
+FIGURES = (".png", ".pdf", ".svg", ".jpg")
+"""What a figure can be written as."""
+
+
+def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
+    """Refuse, before any work, a file that cannot or should not be written."""
+    if path is None:
+        return
+    if path.is_dir() or not path.name:
+        raise GramError(f"'{path}' is a folder: give a file.")
+    if not path.parent.is_dir():
+        raise GramError(f"The folder of {path} does not exist.")
+    if suffixes and path.suffix not in suffixes:
+        raise GramError(f"{path} must end in one of {', '.join(suffixes)}.")
+    if path.name in ("config.json", "model.safetensors", "puzzles.json"):
+        raise GramError(f"{path} could be a part of a model: choose another name.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise GramError(f"{path} may not be written.")
+
+
+def percent(value: float) -> str:
+    """0.987 -> 98.7%."""
+    return f"{100 * value:.1f}%"
+
+
+def ideal_text(result: dict[str, Any]) -> str:
+    """What ideal models would cover on the inputs of a result, in the same weighting."""
+    uniform, one = percent(result["uniform_coverage"]), percent(result["deterministic_coverage"])
+    return f"A uniform sampler would cover {uniform}, a perfect deterministic model {one}."
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """depth 16 x width 20, temperature 1.0, seed 0: as far as the model heeds them."""
+    size = [f"{name} {settings[name]}" for name in ("depth", "steps", "width") if settings.get(name) is not None]
+    rest = [f"{name} {settings[name]}" for name in ("temperature", "top_p", "seed") if name in settings]
+    return ", ".join([" x ".join(size)] * bool(size) + rest)
+
+
+def show_result(console: Console, result: dict[str, Any]) -> None:
+    """Print an evaluation as its task is scored, with every setting."""
+    title = f"{result['task']}, {result['split']} split {result['split_hash']}"
+    tables = {"solutions": _solutions_table, "generation": _generation_table, "votes": _votes_table}
+    console.print(tables[result.get("scoring", "solutions")](result, title))
+    console.print(
+        f"{settings_text(result)}, mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
+    )
+    if "selection" in result:
+        chosen = ", ".join(f"{rule} {percent(share)}" for rule, share in result["selection"].items())
+        everywhere = ", ".join(f"{rule} {percent(share)}" for rule, share in result["all_inputs"]["selection"].items())
+        console.print(f"one answer out of {result['width']} is valid, by the rule that chooses it: {chosen}")
+        console.print(f"... over all distinct inputs: {everywhere}")
+    if "resampling" in result:
+        sizes = result["resampling"]["effective_sample_size"]
+        each = ", ".join(f"{size:.1f} after step {step}" for step, size in sizes.items())
+        console.print(f"resampled by value: effective sample size {each} of {result['width']}")
+    for head, figures in result.get("calibration", {}).items():
+        auc = "undefined (all outputs alike)" if figures["auc"] is None else f"{figures['auc']:.4f}"
+        console.print(
+            f'{head} head, "{figures["of"]}": AUC {auc}, Brier score {figures["brier"]:.4f}, '
+            f"true in {percent(figures['base_rate'])} of {figures['samples']:,}"
+        )
+    if "train_minutes" in result:
+        console.print(
+            f"trained {result['train_steps']} steps in {result['train_minutes']:.1f} minutes, "
+            f"seed {result['train_seed']}"
+        )
+
+
+def _solutions_table(result: dict[str, Any], title: str) -> "Table":
+    """Every weighting and every number of solutions, beside what ideal models would cover."""
+    from rich.table import Table
+
+    caption = (
+        f"headline: {result['headline']}\n{result['conflicts']:,} broken rules in the first samples of all inputs\n"
+        f"Uniform, one answer: coverage of models that are always right, by {result['width']} uniform draws "
+        "from all solutions, or by a single answer to each input."
+    )
+    columns = ("", "count", "accuracy", "all samples", "coverage", "uniform", "one answer")
+    table = Table(*columns, title=title, caption=caption)
+    table.columns[0].no_wrap = True
+    _add_row(table, "headline", result["headline_rows"], result)
+    for name, unit in (("all_inputs", "inputs"), ("pooled_rows", "rows"), ("pooled_inputs", "inputs")):
+        _add_row(table, name.replace("_", " "), result[name][unit], result[name])
+    table.add_section()
+    for line in result["by_solutions"]:
+        _add_row(table, f"{line['solutions']} solution{'s' * (line['solutions'] != 1)}", line["inputs"], line)
+    return table
+
+
+def _generation_table(result: dict[str, Any], title: str) -> "Table":
+    from rich.table import Table
+
+    table = Table("samples", "valid", "distinct among valid", "new among distinct", title=title)
+    shares = (percent(result[key]) for key in ("validity", "uniqueness", "novelty"))
+    table.add_row(f"{result['samples']:,}", *shares)
+    return table
+
+
+def show_samples(console: Console, task: "Task", samples: "Tokens", scores: dict[str, Any]) -> None:
+    """Print samples [count, length] side by side, and the scores of all of them."""
+    boards = [(f"sample {number + 1}", task.render(tokens)) for number, tokens in enumerate(samples)]
+    for row in _rows_that_fit(boards, console.width):
+        console.print(side_by_side(row) + "\n", markup=False, highlight=False)
+    console.print(_generation_table(scores, f"{task.name}, from a blank input"))
+
+
+def _votes_table(result: dict[str, Any], title: str) -> "Table":
+    from rich.table import Table
+
+    passes = [key for key in result if key.startswith("pass@")]
+    table = Table("", "count", *passes, title=title)
+    for kind in ("grids", "tasks"):
+        table.add_row(f"mean over {kind}", f"{result[kind]:,}", *(percent(result["by"][kind][key]) for key in passes))
+    return table
+
+
+def _add_row(table: "Table", name: str, count: int, figures: dict[str, Any]) -> None:
+    shown = ("accuracy", "accuracy_all_samples", "coverage", "uniform_coverage", "deterministic_coverage")
+    shares = (percent(figures[key]) for key in shown)
+    table.add_row(name, f"{count:,}", *shares)
+
+
+def show_sweep(console: Console, entries: list[dict[str, Any]]) -> None:
+    """Mean and deviation over the seeds, one line for every combination of the other values."""
+    from rich.table import Table
+
+    if not entries:
+        return
+    names = [name for name, value in entries[0].items() if isinstance(value, dict) and "mean" in value]
+    table = Table("values", "runs", *names)
+    for entry in entries:
+        values = ", ".join(f"{key}={value}" for key, value in entry["values"].items()) or "the recipe"
+        figures = []
+        for name in names:
+            scale, form = (1, "{:.1f}") if name == "train_minutes" else (100, "{:.1f}%")
+            mean, deviation = entry[name]["mean"], entry[name]["deviation"]
+            figures.append(form.format(scale * mean) + ("" if deviation is None else f" +- {scale * deviation:.1f}"))
+        table.add_row(values, str(entry["runs"]), *figures)
+    console.print(table)
+
+
+def show_answers(console: Console, result: "Result", most: int) -> None:
+    """Print the puzzle beside its distinct verified solutions, or the best guess, plainly called one."""
+    boards = [("puzzle", result.task.render(result.given, result.given))]
+    for i, (board, count) in enumerate(zip(result.distinct[:most], result.counts, strict=False)):
+        boards.append((f"solution {i + 1} (x{count})", result.task.render(board, result.given)))
+    if not result.verified:
+        boards.append(("NOT a solution", result.task.render(result.best, result.given)))
+    for row in _rows_that_fit(boards, console.width):
+        console.print(side_by_side(row) + "\n", markup=False, highlight=False)
+    known = result.task.solutions(result.given)
+    of_all = "" if known is None else f" of {len(known)}"
+    console.print(
+        f"{len(result.distinct)}{of_all} distinct solutions found and verified; "
+        f"{int(result.valid.sum())} of {len(result.valid)} trajectories valid ({settings_text(result.settings)})"
+    )
+    console.print(f"{'Verified' if result.verified else 'Unverified'} answer chosen by {result.chosen_by}.")
+    if result.stopped:
+        guess = "" if result.estimate is None else f"; {result.estimate}"
+        console.print(f"Stopped: {result.stopped}{guess}.")
+
+
+def watch_search(console: Console, solver: "Solver", search: "Anytime", rule: Any) -> "Result":
+    """Print a line and the highest-rated board after every supervision step of a search."""
+    for number, made in enumerate(search):
+        best = int(made.values.argmax())
+        board = solver.task.render(solver.task.canonical(made.outputs[[best]])[0], search.given)
+        halted = int(made.halted.sum())
+        console.print(
+            f"step {number + 1}: {len(made.step)} trajectories under way, {halted} halted, "
+            f"best value {made.values[best]:.2f}\n{board}\n",
+            markup=False,
+            highlight=False,
+        )
+    return solver.result(search, rule)
+
+
+def side_by_side(boards: list[Board]) -> str:
+    """Join titled text boards into one block."""
+    columns = []
+    for title, text in boards:
+        lines = [title, *text.splitlines()]
+        columns.append([line.ljust(_width((title, text))) for line in lines])
+    height = max(map(len, columns))
+    padded = [column + [" " * len(column[0])] * (height - len(column)) for column in columns]
+    return "\n".join((" " * GAP).join(row).rstrip() for row in zip(*padded, strict=True))
+
+
+def _width(board: Board) -> int:
+    title, text = board
+    return max(len(title), *map(len, text.splitlines()))
+
+
+def _rows_that_fit(boards: list[Board], width: int) -> list[list[Board]]:
+    """Break a row of boards where the terminal ends."""
+    rows: list[list[Board]] = []
+    used = 0
+    for board in boards:
+        if not rows or used + _width(board) > width:
+            rows.append([])
+            used = 0
+        rows[-1].append(board)
+        used += _width(board) + GAP
+    return rows
+
+
+def answers_as_json(result: "Result") -> dict[str, Any]:
+    """The answers of one puzzle, for machines."""
+    return {
+        "task": result.task.name,
+        "input": result.given.tolist(),
+        "best": result.best.tolist(),
+        "verified": result.verified,
+        "chosen_by": result.chosen_by,
+        "solutions": result.distinct.tolist(),
+        "counts": result.counts.tolist(),
+        "valid_trajectories": int(result.valid.sum()),
+        **result.settings,
+        "estimate": None if result.estimate is None else asdict(result.estimate),
+        "stopped": result.stopped,
+    }

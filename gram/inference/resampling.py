@@ -1,0 +1,101 @@
+"""Guided search: at chosen steps, trajectories that the value head (LPRM) rates low give way to copies of better ones.
+
+The copies part again, since each place in the batch has noise of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gram.errors import GramError
+from gram.inference.batch import Batch, automatic_chunk
+from gram.inference.sample import Progress, Trajectories, is_deterministic
+from gram.models.reasoner import Reasoner
+from gram.options import SampleOptions
+from gram.tasks.base import Tokens
+
+NOBODY = -1
+"""The trajectory whose noise decides a puzzle's resampling: no real one has this number."""
+
+
+@dataclass
+class Resampling:
+    """When and how trajectories are resampled, and what came of it."""
+
+    steps: Sequence[int]
+    """After these supervision steps (1 is the first)."""
+    power: float = 1.0
+    """Weights are value ** power: 0 keeps everything, large powers keep only the best."""
+    sample_sizes: dict[int, list[float]] = field(default_factory=dict)
+    """Effective sample sizes by step, one for each puzzle."""
+
+    def check(self, options: SampleOptions) -> None:
+        """Raise `GramError` if this cannot be done with these options."""
+        if not self.steps or min(self.steps) < 1 or max(self.steps) >= options.depth:
+            raise GramError(f"Resampling happens after steps 1 to {options.depth - 1}, not {list(self.steps)}.")
+        if options.halt:
+            raise GramError("Resampled trajectories all run to full depth: leave halting off.")
+        if not 0 <= self.power < float("inf"):
+            raise GramError(f"The power of the weights must be a number from 0 up, not {self.power}.")
+
+
+def effective_sample_size(weights: NDArray[np.float64]) -> float:
+    """How many equally weighted samples would be worth as much: 1 / sum of squares of normalised weights [n]."""
+    share = weights / weights.sum()
+    return float(1 / np.square(share).sum())
+
+
+def systematic(weights: NDArray[np.float64], uniform: float) -> NDArray[np.int64]:
+    """Indices [n] of survivors, ascending: i occurs floor or ceil of n * share_i times, on average exactly that.
+
+    One uniform number in 0..1 decides for all.
+    """
+    bounds = np.cumsum(weights / weights.sum())
+    bounds[-1] = 1.0  # against rounding
+    positions = (uniform + np.arange(len(weights))) / len(weights)
+    return np.searchsorted(bounds, positions, side="right").clip(max=len(weights) - 1)
+
+
+def search(
+    model: Reasoner,
+    inputs: Tokens,
+    options: SampleOptions,
+    resampling: Resampling,
+    *,
+    puzzle_ids: Tokens | None = None,
+    progress: Progress | None = None,
+) -> Trajectories:
+    """What `sample` returns, at equally many network calls, with resampling on the way."""
+    resampling.check(options)
+    if is_deterministic(model, options):
+        raise GramError("All trajectories of a deterministic model are equal: there is nothing to resample.")
+    found = Trajectories.empty(len(inputs), options, model.length)
+    group = max(1, automatic_chunk(model) // options.width)
+    for start in range(0, len(inputs), group):
+        puzzles = range(start, min(start + group, len(inputs)))
+        batch = Batch(model, inputs, options, puzzle_ids)
+        batch.add([(puzzle, number) for puzzle in puzzles for number in range(options.width)])
+        for step in range(1, options.depth + 1):
+            made = batch.advance()
+            found.record(made)
+            if step in resampling.steps:
+                _resample(batch, made.values.reshape(len(puzzles), -1), resampling, step)
+        if progress is not None:
+            progress(len(puzzles) * options.width)
+    return found
+
+
+def _resample(batch: Batch, values: NDArray[np.float32], resampling: Resampling, step: int) -> None:
+    """Replace the states in the batch; values [puzzles, width]."""
+    width = values.shape[1]
+    survivors = []
+    for number, row in enumerate(values.astype(np.float64)):
+        weights = np.maximum(row, 1e-6) ** resampling.power
+        resampling.sample_sizes.setdefault(step, []).append(effective_sample_size(weights))
+        key = (batch.digests[batch.puzzle[number * width]], NOBODY, f"r{step}")
+        uniform = float(torch.special.ndtr(batch.noise.draw([key], 1)))
+        survivors.append(number * width + systematic(weights, uniform))
+    batch.state = batch.state.rows(torch.from_numpy(np.concatenate(survivors)).to(batch.device))

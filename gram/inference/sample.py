@@ -1,0 +1,166 @@
+"""Depth x width sampling from the prior: many trajectories of reasoning per puzzle, each with its own noise."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gram.errors import GramError
+from gram.inference.batch import Batch, Steps
+from gram.models.baselines.model import Generative
+from gram.models.build import Model
+from gram.models.reasoner import Reasoner
+from gram.options import SampleOptions
+from gram.tasks.base import Tokens
+
+DRAWN_AT_ONCE = 256
+"""Outputs that a generative model draws together."""
+
+Progress = Callable[[int], None]
+"""Called with the number of trajectories that have just ended."""
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """What was sampled; the first two axes are puzzle and trajectory."""
+
+    outputs: Tokens
+    """[puzzles, width, length]"""
+    values: NDArray[np.float32]
+    """[puzzles, width] the value head's (LPRM) estimate of the final quality, 0..1"""
+    confidence: NDArray[np.float32]
+    """[puzzles, width] the halt head's probability that the output is right"""
+    steps: Tokens
+    """[puzzles, width] supervision steps used"""
+    step_outputs: Tokens | None = None
+    """[puzzles, width, depth, length]; after a trajectory's end its last output is repeated, as in all that follows"""
+    step_values: NDArray[np.float32] | None = None
+    """[puzzles, width, depth]"""
+    step_confidence: NDArray[np.float32] | None = None
+    """[puzzles, width, depth]"""
+
+    @staticmethod
+    def empty(puzzles: int, options: SampleOptions, length: int) -> "Trajectories":
+        """Room for `options.width` trajectories of each puzzle."""
+        rows = (puzzles, options.width)
+        history = (*rows, options.depth) if options.keep_steps else None
+
+        def numbers(shape: tuple[int, ...]) -> NDArray[np.float32]:
+            return np.zeros(shape, dtype=np.float32)
+
+        return Trajectories(
+            outputs=np.zeros((*rows, length), dtype=np.int64),
+            values=numbers(rows),
+            confidence=numbers(rows),
+            steps=np.zeros(rows, dtype=np.int64),
+            step_outputs=None if history is None else np.zeros((*history, length), dtype=np.int64),
+            step_values=None if history is None else numbers(history),
+            step_confidence=None if history is None else numbers(history),
+        )
+
+    def record(self, made: Steps) -> None:
+        """Write down what a step of the batch brought."""
+        place = (made.puzzle, made.trajectory)
+        self.outputs[place], self.values[place] = made.outputs, made.values
+        self.confidence[place], self.steps[place] = made.confidence, made.step
+        if self.step_outputs is None or self.step_values is None or self.step_confidence is None:
+            return
+        for puzzle, trajectory, step, row in zip(*place, made.step, range(len(made.step)), strict=True):
+            since = (puzzle, trajectory, slice(step - 1, None if made.ended[row] else step))
+            self.step_outputs[since] = made.outputs[row]
+            self.step_values[since], self.step_confidence[since] = made.values[row], made.confidence[row]
+
+    def select(self, index: Any) -> "Trajectories":
+        """Return some puzzles, or some trajectories: index is that of the first axes."""
+        return self.each(lambda array: array[index])
+
+    def joined(self, more: "Trajectories") -> "Trajectories":
+        """These trajectories, and then more of the same puzzles."""
+        parts = [{field.name: getattr(each, field.name) for field in fields(each)} for each in (self, more)]
+        both: dict[str, Any] = {
+            name: None if array is None else np.concatenate([array, parts[1][name]], axis=1)
+            for name, array in parts[0].items()
+        }
+        return Trajectories(**both)
+
+    def widened(self, width: int) -> "Trajectories":
+        """Width 1 -> `width` equal trajectories (views, not copies)."""
+        return self.each(lambda array: np.broadcast_to(array, (len(array), width, *array.shape[2:])))
+
+    def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Trajectories":
+        """All arrays that are there, changed alike."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        changed: dict[str, Any] = {name: None if array is None else change(array) for name, array in arrays.items()}
+        return Trajectories(**changed)
+
+
+def sample(
+    model: Model,
+    inputs: Tokens,
+    options: SampleOptions,
+    *,
+    puzzle_ids: Tokens | None = None,
+    chunk: int | None = None,
+    first: int = 0,
+    progress: Progress | None = None,
+) -> Trajectories:
+    """Draw `width` trajectories for each of inputs [puzzles, length].
+
+    A model with puzzle embeddings uses puzzle_ids [puzzles]; id 0 stands for an unknown puzzle, as published.
+
+    At most `chunk` trajectories run at once (by default as many as pay), whatever the width. The noise of a trajectory
+    depends on (seed, puzzle, trajectory number, step) alone, so neither the chunk size nor the width nor the other
+    puzzles change it. The numbers begin with `first`: so the same call goes on where another ended.
+    """
+    puzzles, width = len(inputs), options.width
+    if options.steps is not None and "steps" not in model.sample_settings:
+        raise GramError("Only diffusion models sample in a number of steps; choose the depth of a recursive model.")
+    if isinstance(model, Generative):
+        return _drawn(model, inputs, options, first, progress)
+    if width > 1 and is_deterministic(model, options):
+        every = None if progress is None else lambda count: progress(count * width)
+        alone = replace(options, width=1)
+        one = sample(model, inputs, alone, puzzle_ids=puzzle_ids, chunk=chunk, progress=every)
+        return one.widened(width)
+    found = Trajectories.empty(puzzles, options, model.length)
+    jobs: Iterable[tuple[int, int]] = ((puzzle, first + number) for puzzle in range(puzzles) for number in range(width))
+    for made in Batch(model, inputs, options, puzzle_ids).run(jobs, chunk):
+        found.record(replace(made, trajectory=made.trajectory - first))
+        if progress is not None:
+            progress(int(made.ended.sum()))
+    return found
+
+
+def _drawn(
+    model: Generative, inputs: Tokens, options: SampleOptions, first: int, progress: Progress | None
+) -> Trajectories:
+    """Whole outputs of a generative model, which has no steps to keep and no heads to ask.
+
+    Its noise belongs to (seed, chunk of rows): the same call gives the same outputs, another width may give others.
+    """
+    if first % DRAWN_AT_ONCE or (first and len(inputs) > 1):
+        raise GramError(f"A generative model goes on with one input, at a multiple of {DRAWN_AT_ONCE} samples.")
+    if options.keep_steps:
+        raise GramError("A generative model draws whole outputs: it has no supervision steps to look at.")
+    found = Trajectories.empty(len(inputs), options, model.length)
+    found.steps[:] = options.steps or model.law.sampling_steps
+    rows = np.stack([np.repeat(np.arange(len(inputs)), options.width), np.tile(np.arange(options.width), len(inputs))])
+    for number, start in enumerate(range(0, rows.shape[1], DRAWN_AT_ONCE)):
+        puzzle, trajectory = rows[:, start : start + DRAWN_AT_ONCE]
+        chunk = first // DRAWN_AT_ONCE + number
+        generator = torch.Generator(device=model.device).manual_seed(options.seed * 2**20 + chunk)
+        given = torch.from_numpy(inputs[puzzle]).to(model.device)
+        drawn = model.sample(given, generator, options)
+        found.outputs[puzzle, trajectory] = drawn.cpu().numpy()
+        if progress is not None:
+            progress(len(puzzle))
+    return found
+
+
+def is_deterministic(model: Reasoner, options: SampleOptions) -> bool:
+    """Whether every trajectory of a puzzle is the same, so that one is enough."""
+    silent = not model.is_random or options.temperature == 0
+    return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb

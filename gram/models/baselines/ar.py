@@ -1,0 +1,114 @@
+"""Autoregressive Transformer: p(output | input) = product over positions of p(token | input, tokens before it).
+
+Input and output form one sequence, in this order; the last input token predicts the first output token.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gram.models.baselines.base import Metrics, draw, hold_unlabelled, split_targets
+from gram.models.baselines.transformer import Transformer, TransformerConfig, embedding
+from gram.models.layers import KeyValues, Linear
+from gram.models.losses import labelled_count, token_accuracy, token_cross_entropy
+
+
+class AutoregressiveConfig(TransformerConfig):
+    """An autoregressive Transformer. Paper size, 10.6M: dim 384, 6 layers, 6 heads, hidden 1024."""
+
+
+def sharpen(logits: Tensor, temperature: float, top_p: float) -> Tensor:
+    """logits [..., vocabulary] -> probabilities: divided by the temperature, then cut to the nucleus.
+
+    The nucleus is the smallest set of most probable tokens whose probability reaches `top_p`; of equally probable
+    ones the first count first.
+    """
+    if temperature == 0:
+        return F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
+    # The largest one becomes 0, so that no temperature is too small.
+    probabilities = ((logits - logits.amax(dim=-1, keepdim=True)) / temperature).softmax(dim=-1)
+    if top_p >= 1:
+        return probabilities
+    ranked, order = probabilities.sort(dim=-1, descending=True, stable=True)
+    before = ranked.cumsum(dim=-1) - ranked
+    kept = ranked * (before < top_p)
+    kept[..., 0] = ranked[..., 0]  # also if rounding left nothing
+    return torch.zeros_like(kept).scatter_(-1, order, kept / kept.sum(dim=-1, keepdim=True))
+
+
+class Autoregressive(nn.Module):
+    """A decoder-only Transformer over input, then output tokens."""
+
+    sample_settings = frozenset({"temperature", "top_p"})
+
+    def __init__(self, config: AutoregressiveConfig, *, vocab_size: int, length: int) -> None:
+        super().__init__()
+        self.config, self.vocab_size, self.length = config, vocab_size, length
+        self.sampling_steps = length
+        # Two tables: the same token means one thing as a given and another as an answer.
+        self.inputs, self.outputs = embedding(vocab_size, config.dim), embedding(vocab_size, config.dim)
+        # The last output token predicts nothing, so it is never read.
+        self.transformer = Transformer(config, 2 * length - 1, causal=True)
+        self.head = Linear(config.dim, vocab_size)
+
+    def forward(self, inputs: Tensor, tokens: Tensor) -> Tensor:
+        """inputs [rows, length], tokens [rows, n < length] -> logits [rows, n + 1, vocabulary], the last one of the
+        token that comes next."""
+        x = torch.cat((self.inputs[inputs], self.outputs[tokens]), dim=1)
+        states = self.transformer(math.sqrt(self.config.dim) * x)
+        return self.head(states[:, self.length - 1 :])  # type: ignore[no-any-return]
+
+    def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
+        """inputs, targets [rows, length] -> -log p(output | input) per labelled token, mean over rows, and metrics.
+
+        Nothing is drawn: the generator is there because other models need one.
+        """
+        tokens, _ = split_targets(targets)
+        logits = self(inputs, tokens[:, :-1])
+        nats = token_cross_entropy(logits, targets, "softmax").sum(dim=-1)
+        loss = (nats / labelled_count(targets)).mean()
+        accuracy = token_accuracy(logits.argmax(dim=-1), targets).mean()
+        return loss, {"loss": loss.detach(), "nats": nats.mean().detach(), "token_accuracy": accuracy}
+
+    @torch.no_grad()
+    def log_likelihood(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """inputs, targets [rows, length] -> [rows] log p(output | input) in nats, exact."""
+        tokens, _ = split_targets(targets)
+        return -token_cross_entropy(self(inputs, tokens[:, :-1]), targets, "softmax").sum(dim=-1)
+
+    def log_likelihood_bound(
+        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = 1
+    ) -> Tensor:
+        """`log_likelihood`, under the name that models with a mere bound have; nothing is drawn."""
+        return self.log_likelihood(inputs, targets)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        inputs: Tensor,
+        *,
+        generator: torch.Generator,
+        labelled: Tensor | None = None,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        cached: bool = True,
+    ) -> Tensor:
+        """inputs [rows, length] -> outputs [rows, length], token by token.
+
+        Without the cache every token reads the whole sequence anew: the same outputs, for tests.
+        """
+        caches = self.transformer.empty_cache() if cached else None
+        tokens = inputs.new_empty(len(inputs), 0)
+        for position in range(self.length):
+            logits = self(inputs, tokens)[:, -1] if caches is None else self._next_logits(inputs, tokens, caches)
+            token = draw(sharpen(logits.float(), temperature, top_p), generator)
+            here = None if labelled is None else labelled[..., position]
+            tokens = torch.cat((tokens, hold_unlabelled(token, here)[:, None]), dim=1)
+        return tokens
+
+    def _next_logits(self, inputs: Tensor, tokens: Tensor, caches: list[KeyValues]) -> Tensor:
+        """Logits [rows, vocabulary] of the token after inputs and tokens; the cache holds all but the last of them."""
+        x = self.inputs[inputs] if not tokens.shape[1] else self.outputs[tokens[:, -1:]]
+        return self.head(self.transformer(math.sqrt(self.config.dim) * x, caches=caches)[:, -1])  # type: ignore[no-any-return]

@@ -1,0 +1,110 @@
+"""MDLM: masked diffusion (Sahoo et al., 2024), in its substitution (SUBS) parametrisation and continuous time.
+
+Forward: at time t in [0, 1] every token of the output is MASK with probability 1 - alpha_t = t (the log-linear
+schedule). Backward: the network predicts the clean tokens; it never predicts MASK (zero masking probabilities) and
+leaves a token that is not MASK as it is (carry-over). The bound is then
+
+    -log p(x) <= E_t [ 1/t * sum over masked positions of -log p(x_i | x_t) ],      1/t = -alpha'_t / (1 - alpha_t).
+"""
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from gram.errors import GramError
+from gram.models.baselines.base import Metrics, hold_unlabelled, reveal, split_targets, spread, spread_samples
+from gram.models.baselines.transformer import Denoiser, DenoiserConfig
+from gram.models.losses import labelled_count
+
+
+class MdlmConfig(DenoiserConfig):
+    """Masked diffusion. Paper size, 12.6M: dim 384, 6 layers, 6 heads, hidden 1024, time_dim 128."""
+
+    time_conditioning: bool = False
+    """Tell the network the time; published without, because the number of masks says as much."""
+    smallest_time: float = Field(1e-3, gt=0, lt=1)
+    """Training times lie between this and 1: the weight 1/t grows without limit."""
+    sample_steps: int = Field(1000, ge=1)
+    """Steps of the sampler, unless it is told otherwise."""
+
+
+class Mdlm(nn.Module):
+    """A denoiser that fills in masked tokens, a few at a time."""
+
+    sample_settings = frozenset({"steps"})
+
+    def __init__(self, config: MdlmConfig, *, vocab_size: int, length: int) -> None:
+        super().__init__()
+        self.config, self.vocab_size, self.length = config, vocab_size, length
+        self.sampling_steps = config.sample_steps
+        self.mask = vocab_size
+        self.denoiser: nn.Module = Denoiser(config, vocab_size=vocab_size, states=vocab_size + 1, length=length)
+
+    def log_probabilities(self, inputs: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
+        """inputs, noisy [rows, length], time [rows] -> log p(clean token) [rows, length, vocabulary]; no MASK in it."""
+        seen = time if self.config.time_conditioning else torch.zeros_like(time)
+        predicted = self.denoiser(inputs, noisy, seen).float().log_softmax(dim=-1)
+        masked = (noisy == self.mask)[..., None]
+        kept = torch.full_like(predicted, -torch.inf)
+        kept.scatter_(-1, torch.where(masked, 0, noisy[..., None]), 0.0)
+        return torch.where(masked, predicted, kept)
+
+    def add_noise(self, tokens: Tensor, labelled: Tensor, time: Tensor, generator: torch.Generator) -> Tensor:
+        """tokens [rows, length] -> the same with each labelled token MASK with probability time [rows]."""
+        chance = torch.rand(tokens.shape, generator=generator, device=tokens.device)
+        return torch.where((chance < time[:, None]) & labelled, self.mask, tokens)
+
+    def weighted_loss(self, inputs: Tensor, tokens: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
+        """[rows] the integrand of the bound: 1/t times the sum over masked positions of -log p(token), in nats."""
+        chosen = self.log_probabilities(inputs, noisy, time).gather(-1, tokens[..., None])[..., 0]
+        # A token that is not masked costs nothing: it is carried over.
+        return -torch.where(noisy == self.mask, chosen, 0.0).sum(dim=-1) / time
+
+    def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
+        """inputs, targets [rows, length] -> the bound per labelled token at one random time per row, and metrics."""
+        tokens, labelled = split_targets(targets)
+        least = self.config.smallest_time
+        time = least + (1 - least) * spread(len(inputs), generator, inputs.device)
+        nats = self.weighted_loss(inputs, tokens, self.add_noise(tokens, labelled, time, generator), time)
+        loss = (nats / labelled_count(targets)).mean()
+        return loss, {"loss": loss.detach(), "nats": nats.mean().detach()}
+
+    @torch.no_grad()
+    def log_likelihood_bound(
+        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = 128
+    ) -> Tensor:
+        """[rows] -NELBO in nats, from `samples` times per row, spread evenly over all of (0, 1]."""
+        tokens, labelled = split_targets(targets)
+        total = torch.zeros(len(inputs), device=inputs.device)
+        for lower in spread_samples(len(inputs), samples, generator, inputs.device):
+            time = 1 - lower  # in (0, 1]: nothing is divided by 0
+            total += self.weighted_loss(inputs, tokens, self.add_noise(tokens, labelled, time, generator), time)
+        return -total / samples
+
+    @torch.no_grad()
+    def sample(
+        self,
+        inputs: Tensor,
+        *,
+        generator: torch.Generator,
+        labelled: Tensor | None = None,
+        steps: int | None = None,
+        lazy: bool = True,
+    ) -> Tensor:
+        """inputs [rows, length] -> outputs [rows, length] by ancestral sampling.
+
+        From time t to s a MASK is replaced with probability (t - s) / t. The network's output of a row is needed, and
+        computed, only in a step that replaces one; `lazy=False` computes it in every step, for tests.
+        """
+        steps = self.config.sample_steps if steps is None else steps
+        if steps < 1:
+            raise GramError(f"A sampler needs at least one step, not {steps}.")
+        noisy = hold_unlabelled(torch.full_like(inputs, self.mask), labelled)
+        for step in range(steps, 0, -1):
+
+            def predict(index: Tensor, noisy: Tensor = noisy, time: float = step / steps) -> Tensor:
+                times = torch.full((len(index),), time, device=inputs.device)
+                return self.log_probabilities(inputs[index], noisy[index], times).exp()
+
+            noisy = reveal(noisy, self.mask, 1 / step, predict, generator, lazy=lazy)
+        return noisy

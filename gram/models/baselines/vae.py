@@ -1,0 +1,97 @@
+"""Variational autoencoder for binary images: p(z) = N(0, I), p(pixel | z) Bernoulli, q(z | image) Gaussian."""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from gram.config import Section
+from gram.errors import GramError
+from gram.models.baselines.base import Metrics, hold_unlabelled
+from gram.models.guidance import Gaussian, kl_divergence
+from gram.models.images import BLACK, WHITE
+from gram.models.losses import labelled_count
+from gram.tasks.base import IGNORE
+
+
+class VaeConfig(Section):
+    """A variational autoencoder of two hidden layers on either side."""
+
+    hidden: int = Field(512, ge=1)
+    """Width of the hidden layers."""
+    latent: int = Field(32, ge=1)
+    """Width of the latent vector z."""
+    beta: float = Field(1.0, ge=0)
+    """Weight of the KL in the loss; 1 is the ELBO."""
+
+
+def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(inputs, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, outputs)
+    )
+
+
+class Vae(nn.Module):
+    """Images [rows, pixels] of the tokens BLACK and WHITE, generated from nothing: the input only says how many."""
+
+    sample_settings = frozenset({"temperature"})
+
+    def __init__(self, config: VaeConfig, *, vocab_size: int, length: int) -> None:
+        super().__init__()
+        if vocab_size != WHITE + 1:
+            raise GramError(f"A VAE is for images of tokens {BLACK} and {WHITE}, not for {vocab_size} tokens.")
+        self.config, self.vocab_size, self.length = config, vocab_size, length
+        self.sampling_steps = 1
+        self.encoder = _perceptron(length, config.hidden, 2 * config.latent)
+        self.decoder = _perceptron(config.latent, config.hidden, length)
+
+    def posterior(self, targets: Tensor) -> Gaussian:
+        """targets [rows, pixels] -> q(z | image) [rows, latent]; a pixel without label is grey."""
+        pixels = (targets == WHITE).float() - (targets == BLACK).float()
+        return Gaussian(*self.encoder(pixels).chunk(2, dim=-1))
+
+    def elbo_terms(self, targets: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """targets [rows, pixels], noise [rows, latent] -> -log p(image | z) and KL(q || N(0, I)), each [rows]."""
+        q = self.posterior(targets)
+        logits = self.decoder(q.sample(noise))
+        costs = F.binary_cross_entropy_with_logits(logits, (targets == WHITE).float(), reduction="none")
+        zeros = torch.zeros_like(q.mean)
+        return torch.where(targets == IGNORE, 0.0, costs).sum(dim=-1), kl_divergence(q, Gaussian(zeros, zeros))
+
+    def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
+        """targets [rows, pixels] -> reconstruction + beta KL per labelled pixel, mean over rows, and metrics."""
+        reconstruction, kl = self.elbo_terms(targets, self._noise(targets, generator))
+        loss = ((reconstruction + self.config.beta * kl) / labelled_count(targets)).mean()
+        nats = (reconstruction + kl).mean().detach()
+        return loss, {"loss": loss.detach(), "nats": nats, "kl": kl.mean().detach()}
+
+    @torch.no_grad()
+    def log_likelihood_bound(
+        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = 16
+    ) -> Tensor:
+        """[rows] the ELBO in nats, mean over `samples` draws of z."""
+        total = torch.zeros(len(targets), device=targets.device)
+        for _ in range(samples):
+            total -= sum(self.elbo_terms(targets, self._noise(targets, generator)))
+        return total / samples
+
+    @torch.no_grad()
+    def sample(
+        self,
+        inputs: Tensor,
+        *,
+        generator: torch.Generator,
+        labelled: Tensor | None = None,
+        temperature: float = 1.0,
+    ) -> Tensor:
+        """inputs [rows, pixels] -> images [rows, pixels]: z from the prior, then every pixel by itself.
+
+        The temperature is that of the pixels, given z; 0 takes the more probable colour.
+        """
+        logits = self.decoder(self._noise(inputs, generator))
+        chance = torch.rand(logits.shape, generator=generator, device=logits.device)
+        white = logits > 0 if temperature == 0 else chance < (logits / temperature).sigmoid()
+        return hold_unlabelled(torch.where(white, WHITE, BLACK), labelled)
+
+    def _noise(self, like: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.randn(len(like), self.config.latent, generator=generator, device=like.device)

@@ -1,0 +1,123 @@
+"""Every term of the loss, as a function of its inputs.
+
+    reconstruction + beta * KL(q || p) + halt_weight * halt + value_weight * value
+
+Reconstruction and KL are divided by the same count of labelled tokens, so beta = 1 is the ELBO per labelled token,
+unless `objective.kl_reduction` sums the KL instead.
+"""
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gram.models.coders import Readout
+from gram.models.guidance import Gaussian, kl_divergence
+from gram.models.reasoner import Noise, Reasoner
+from gram.tasks.base import IGNORE
+
+
+def log_stablemax(logits: Tensor) -> Tensor:
+    """Log of s(x) / sum s(x) with s(x) = x + 1 above 0 and 1 / (1 - x) below; in float64 as published."""
+    logits = logits.double()
+    s = torch.where(logits < 0, 1 / (1 - logits + 1e-30), logits + 1)
+    return torch.log(s / s.sum(dim=-1, keepdim=True))
+
+
+def token_cross_entropy(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
+    """logits [rows, length, vocabulary], targets [rows, length] -> [rows, length], 0 where unlabelled."""
+    if kind == "softmax":
+        return F.cross_entropy(
+            logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none"
+        ).view(targets.shape)
+    labelled = targets != IGNORE
+    chosen = log_stablemax(logits).gather(-1, torch.where(labelled, targets, 0)[..., None])[..., 0]
+    return torch.where(labelled, -chosen, 0.0).float()
+
+
+def labelled_count(targets: Tensor) -> Tensor:
+    """targets [rows, length] -> [rows] number of labelled tokens, at least 1."""
+    return (targets != IGNORE).sum(dim=-1).clamp_min(1)
+
+
+def reconstruction_loss(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
+    """-log p(y | h) per labelled token: [rows]."""
+    return token_cross_entropy(logits, targets, kind).sum(dim=-1) / labelled_count(targets)
+
+
+def balanced_kl(q: Gaussian, p: Gaussian, balance: float) -> Tensor:
+    """`balance` KL(stop(q) || p) + (1 - balance) KL(q || stop(p)): [rows, tokens].
+
+    Both terms have the same value, so one KL with scaled gradients is exactly their sum.
+    """
+    return kl_divergence(q.scale_gradient(1 - balance), p.scale_gradient(balance))
+
+
+def exactly_right(outputs: Tensor, targets: Tensor) -> Tensor:
+    """[rows] every labelled token is right."""
+    return ((outputs == targets) | (targets == IGNORE)).all(dim=-1)
+
+
+def token_accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """[rows] share of the labelled tokens that are right."""
+    return ((outputs == targets) & (targets != IGNORE)).sum(dim=-1) / labelled_count(targets)
+
+
+def squared_error(logits: Tensor, targets: Tensor) -> Tensor:
+    """(p - target)^2 per row; p is the sigmoid of the logit, because targets lie in [0, 1]."""
+    return (logits.sigmoid() - targets).square()
+
+
+def halt_loss(readout: Readout, right: Tensor, continue_target: Tensor | None, kind: str = "bce") -> Tensor:
+    """Error of q_halt as a prediction of "right now", plus (Q-learning) that of q_continue: [rows].
+
+    The paper writes a squared error of Q-values; it is taken of their sigmoids, because both targets are probabilities
+    and the model halts where sigmoid(q_halt) > 1/2.
+    """
+    error = squared_error if kind == "squared" else partial(F.binary_cross_entropy_with_logits, reduction="none")
+    loss = error(readout.q_halt, right.float())
+    return loss if continue_target is None else loss + error(readout.q_continue, continue_target)
+
+
+def random_noise(like: Tensor, generator: torch.Generator) -> Noise:
+    """Standard-normal noise in the shape of a state, fresh for every transition."""
+
+    def draw(_transition: int) -> Tensor:
+        return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+
+    return draw
+
+
+@torch.no_grad()
+def trajectory_elbo(
+    model: Reasoner,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    puzzle_ids: Tensor | None = None,
+    kind: str,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """-ELBO of the whole trajectory, and the mean surrogate beside it, per labelled token: two [rows] tensors.
+
+    The ELBO decodes once, at the end, and sums the KL of all T x N_sup transitions; the surrogate is the mean over
+    supervision steps of reconstruction plus the KL of that step's last transition (the paper's appendix).
+    """
+    if model.guidance is None:
+        raise ValueError("a model without guidance has no ELBO")
+    count = labelled_count(targets)
+    e_x, e_y = model.encoder(inputs, puzzle_ids), model.guidance.embed_targets(targets)
+    state = model.initial_state(len(inputs))
+    total_kl = torch.zeros(len(inputs), device=inputs.device)
+    surrogates = []
+    for n in range(model.config.supervision_steps):
+        first = torch.full((len(inputs),), n * model.config.transitions, device=inputs.device)
+        output = model.step(state, e_x, random_noise(state.h, generator), e_y=e_y, first_transition=first)
+        state = output.state
+        pairs = zip(output.posteriors, output.priors, strict=True)
+        kls = [kl_divergence(q, p).sum(dim=-1) / count for q, p in pairs]
+        total_kl += torch.stack(kls).sum(dim=0)
+        reconstruction = reconstruction_loss(model.decoder.logits(state.h), targets, kind)
+        surrogates.append(reconstruction + kls[-1])
+    return reconstruction + total_kl, torch.stack(surrogates).mean(dim=0)

@@ -1,0 +1,58 @@
+"""Interchangeable symbols: a token as each symbol sees it, so that renaming the symbols renames everything."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gram.models.layers import Linear
+
+
+class Symbols(nn.Module):
+    """Turns tokens into numbers relative to every symbol: "it is me", "it is another symbol", or one of the others."""
+
+    table: Tensor
+    """[vocabulary, symbols] the number of each token, as each symbol sees it"""
+
+    def __init__(self, symbols: Sequence[int], vocab_size: int) -> None:
+        super().__init__()
+        self.tokens = list(symbols)
+        self.others = [token for token in range(vocab_size) if token not in self.tokens]
+        table = torch.ones(vocab_size, self.count, dtype=torch.long)
+        table[self.tokens] -= torch.eye(self.count, dtype=torch.long)
+        table[self.others] = torch.arange(2, self.kinds)[:, None]
+        self.register_buffer("table", table, persistent=False)
+
+    @property
+    def count(self) -> int:
+        """How many symbols there are."""
+        return len(self.tokens)
+
+    @property
+    def kinds(self) -> int:
+        """How many relative numbers there are."""
+        return 2 + len(self.others)
+
+    def relative(self, tokens: Tensor) -> Tensor:
+        """tokens [batch, cells] -> [batch, cells x symbols] relative numbers."""
+        return self.table[tokens].flatten(1)
+
+
+class SymbolDecoder(nn.Module):
+    """Logits of a cell: one number per symbol from that symbol's state; the other tokens' from the mean state."""
+
+    order: Tensor
+
+    def __init__(self, dim: int, symbols: Symbols) -> None:
+        super().__init__()
+        self.symbols = symbols
+        self.of_symbol = Linear(dim, 1)
+        self.of_others = Linear(dim, len(symbols.others))
+        order = torch.tensor(symbols.tokens + symbols.others).argsort()
+        self.register_buffer("order", order, persistent=False)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """h [batch, cells x symbols, dim] -> [batch, cells, vocabulary]."""
+        states = h.view(len(h), -1, self.symbols.count, h.shape[-1])
+        logits = torch.cat((self.of_symbol(states).squeeze(-1), self.of_others(states.mean(dim=2))), dim=-1)
+        return logits[..., self.order]

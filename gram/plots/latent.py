@@ -1,0 +1,128 @@
+"""The paths of thought: states of every supervision step in two dimensions, over the loss between them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib
+
+matplotlib.use("Agg")  # draws to files: no screen is needed
+
+import numpy as np
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.colors import LogNorm
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+from sklearn.decomposition import PCA
+
+from gram.errors import GramError
+from gram.inference.batch import Batch
+from gram.models.losses import reconstruction_loss
+from gram.tasks.base import Tokens
+
+if TYPE_CHECKING:
+    from gram.solver import Solver
+
+NEIGHBOURS = 8
+"""Visited states that a point of the landscape is interpolated from."""
+GRID = 160
+SMALLEST = 1e-6
+"""Losses below this are drawn alike."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Trajectories of one puzzle in the plane of their two main directions."""
+
+    points: Floats
+    """[trajectories, steps + 1, 2], from h_0 on"""
+    losses: Floats
+    """[trajectories, steps + 1] cross-entropy per token with the nearest solution"""
+    valid: NDArray[np.bool_]
+    """[trajectories] the last output is a solution"""
+    explained: Floats
+    """[2] share of the variance along each axis"""
+
+
+def latent_paths(solver: "Solver", given: Tokens, *, width: int, depth: int, seed: int = 0) -> Paths:
+    """Follow `width` trajectories (one is enough for a deterministic model) for `depth` steps."""
+    solutions = solver.task.solutions(given)
+    if solutions is None or not len(solutions):
+        raise GramError(f"The solutions of this {solver.task.name} puzzle cannot be listed: there is no loss to draw.")
+    options = replace(solver.options, width=width, depth=depth, seed=seed, halt=False)
+    batch = Batch(solver.reasoner, given[None], options)
+    batch.add([(0, number) for number in range(width)])
+    states, losses = [batch.state.h.flatten(1).cpu().numpy()], [_loss(solver, batch.state.h, solutions)]
+    for _ in range(depth):
+        made = batch.advance()
+        states.append(made.h.flatten(1).cpu().numpy())
+        losses.append(_loss(solver, made.h, solutions))
+    outputs = solver.task.canonical(made.outputs)
+    valid = solver.task.verify(np.repeat(given[None], width, axis=0), outputs).valid
+    visited = np.stack(states, axis=1)  # [width, steps + 1, tokens x dim]
+    flat = visited.reshape(-1, visited.shape[-1])
+    # h_0 is the same for all puzzles and far from every other state: it would take the first direction for itself.
+    thinking = visited[:, 1:].reshape(-1, visited.shape[-1])
+    pca = PCA(n_components=2, svd_solver="randomized", random_state=0).fit(thinking)
+    points = pca.transform(flat).reshape(width, depth + 1, 2).astype(np.float64)
+    return Paths(points, np.stack(losses, axis=1), valid, pca.explained_variance_ratio_)
+
+
+@torch.inference_mode()
+def _loss(solver: "Solver", h: torch.Tensor, solutions: Tokens) -> Floats:
+    """[rows] of states [rows, tokens, dim]: the smallest loss over all solutions [solutions, length]."""
+    logits = solver.reasoner.decoder.logits(h)
+    kind = solver.recipe.objective.cross_entropy
+    targets = torch.from_numpy(solutions).to(h.device)
+    each = [reconstruction_loss(logits, target.expand(len(h), -1), kind) for target in targets]
+    return torch.stack(each).amin(dim=0).double().cpu().numpy()
+
+
+def landscape(paths: Paths, x: Floats, y: Floats) -> Floats:
+    """[len(y), len(x)] loss, interpolated from the nearest visited states by inverse squared distance."""
+    tree = KDTree(paths.points.reshape(-1, 2))
+    grid = np.stack(np.meshgrid(x, y), axis=-1)
+    count = min(NEIGHBOURS, tree.n)
+    distance, index = tree.query(grid.reshape(-1, 2), k=range(1, count + 1))
+    weights = 1 / (np.square(distance) + 1e-9)
+    values = paths.losses.reshape(-1)[index]
+    return ((weights * values).sum(axis=1) / weights.sum(axis=1)).reshape(len(y), len(x))  # type: ignore[no-any-return]
+
+
+def latent_figure(paths: Paths, title: str, path: Path) -> None:
+    """Paths from h_0 (red) to their ends (green: a solution; white: not), over the landscape (dark: low loss)."""
+    flat = paths.points.reshape(-1, 2)
+    margin = 0.08 * (np.ptp(flat, axis=0) + 1e-6)
+    low, high = flat.min(axis=0) - margin, flat.max(axis=0) + margin
+    x, y = np.linspace(low[0], high[0], GRID), np.linspace(low[1], high[1], GRID)
+    figure, axes = plt.subplots(figsize=(7, 5.6), layout="constrained")
+    image = axes.imshow(
+        np.maximum(landscape(paths, x, y), SMALLEST),
+        origin="lower",
+        extent=(low[0], high[0], low[1], high[1]),
+        aspect="auto",
+        cmap="plasma",
+        norm=LogNorm(),
+    )
+    figure.colorbar(image, ax=axes, label="cross-entropy per token (nearest solution)")
+    for points in paths.points:
+        axes.plot(*points.T, color="white", linewidth=0.7, alpha=0.6, marker=".", markersize=2)
+    start = paths.points[:, 0]
+    axes.scatter(start[:, 0], start[:, 1], color="red", s=30, label="h_0", zorder=3)
+    for valid, color, label in ((True, "lime", "end, a solution"), (False, "white", "end, not a solution")):
+        ends = paths.points[paths.valid == valid, -1]
+        if len(ends):
+            axes.scatter(
+                ends[:, 0], ends[:, 1], color=color, edgecolor="black", s=30, label=f"{label} ({len(ends)})", zorder=3
+            )
+    axes.set(
+        xlabel=f"first component ({100 * paths.explained[0]:.0f}% of the variance)",
+        ylabel=f"second component ({100 * paths.explained[1]:.0f}%)",
+        title=title,
+    )
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

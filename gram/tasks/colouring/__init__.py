@@ -1,0 +1,1 @@
+"""3-colouring of random graphs."""

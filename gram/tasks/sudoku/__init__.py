@@ -1,0 +1,1 @@
+"""Sudoku: generated puzzles, Sudoku-Extreme, and complete boards."""

@@ -1,0 +1,165 @@
+"""Sudoku puzzles in CSV files: source,question,answer,rating, with '.' or 0 for a blank, plain or gzipped.
+
+The files of Sudoku-Extreme are looked for below `GRAM_DATA`, then downloaded from the hub and checked.
+"""
+
+import gzip
+import hashlib
+import os
+import re
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gram.errors import GramError
+from gram.tasks.base import Tokens
+from gram.tasks.store import download, find_file
+from gram.tasks.sudoku.solver import Digits, geometry, solve
+
+HUB = "https://huggingface.co/datasets/sapientinc/sudoku-extreme"
+TRAIN_FILES = ("train.csv", "sudoku_extreme_1k_train.csv")
+HEADER = ["source", "question", "answer", "rating"]
+
+
+@dataclass(frozen=True)
+class Puzzles:
+    """Puzzles of a file and where they stand in it."""
+
+    puzzles: Digits
+    """[rows, cells] 0 for a blank"""
+    solutions: Digits
+    """[rows, cells]"""
+    path: Path
+    lines: Tokens
+    """[rows] line numbers, the header being line 1"""
+
+    def place(self, row: int) -> str:
+        """Where a row stands, for a message."""
+        return f"{self.path}, line {self.lines[row]}"
+
+    def without(self, rows: list[int]) -> "Puzzles":
+        """The others."""
+        keep = np.ones(len(self.lines), dtype=bool)
+        keep[rows] = False
+        return replace(self, puzzles=self.puzzles[keep], solutions=self.solutions[keep], lines=self.lines[keep])
+
+
+def extreme_file(*names: str) -> Path:
+    """The first of these files of Sudoku-Extreme below `GRAM_DATA`/sudoku; the first is downloaded if there is none."""
+    return find_file(*(f"sudoku/{name}" for name in names)) or _from_hub(names[0])
+
+
+def _from_hub(name: str) -> Path:
+    """Download a file of the hub's dataset; its Git LFS pointer tells the SHA-256 that it must have."""
+    try:
+        pointer = download(f"{HUB}/raw/main/{name}", f"sudoku/{name}.pointer", None)
+    except GramError as error:
+        # The advice must name the file itself, not its pointer.
+        raise GramError(str(error).replace(f"{name}.pointer", name)) from error
+    found = re.search(r"^oid sha256:([0-9a-f]{64})$", pointer.read_text(errors="replace"), re.MULTILINE)
+    if not found:
+        raise GramError(f"{pointer} is not a Git LFS pointer with the checksum of {name}: remove it and try again.")
+    return download(f"{HUB}/resolve/main/{name}", f"sudoku/{name}", f"sha256:{found[1]}")
+
+
+def user_file(name: str) -> Path:
+    """A CSV file that the user named: an absolute path, or one below `GRAM_DATA`."""
+    path = Path(name).expanduser()
+    found = (path if path.is_file() else None) if path.is_absolute() else find_file(name)
+    if not found:
+        where = "" if path.is_absolute() else f" below GRAM_DATA ({os.environ.get('GRAM_DATA') or 'which is not set'})"
+        raise GramError(f"There is no file {name}{where}.")
+    return found
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _lines(path: Path, *, any_header: bool = False) -> Generator[bytes, None, None]:
+    """The lines of a plain or gzipped file, without their ends; the header is checked and left out."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            header = file.readline().decode(errors="replace").strip().split(",")
+            if header != HEADER and not any_header:
+                raise GramError(f"{path}, line 1: the header must be {','.join(HEADER)}, not {','.join(header)[:80]}.")
+            for line in file:
+                yield line.rstrip(b"\r\n")
+    except (OSError, EOFError) as error:  # a damaged or truncated gzip file
+        raise GramError(f"{path} cannot be read: {error}.") from error
+
+
+def rows_of(path: Path, source: str = "") -> Tokens:
+    """Return the line numbers [rows] of a file's puzzles whose source begins with `source`; the header is line 1."""
+    start = source.encode()
+    with closing(_lines(path)) as lines:
+        numbers = [number for number, line in enumerate(lines, 2) if line and line.startswith(start)]
+    return np.array(numbers, dtype=np.int64)
+
+
+def ratings_of(path: Path, lines: Tokens) -> Tokens:
+    """Return the ratings [rows] on these lines [rows] of a file: the last column, under any header."""
+    with closing(_lines(path, any_header=True)) as content:
+        texts = dict(enumerate((line.rpartition(b",")[2] for line in content), 2))
+    ratings = [texts.get(number, b"") for number in lines.tolist()]
+    for number, rating in zip(lines, ratings, strict=True):
+        if not rating.isdigit():
+            raise GramError(f"{path}, line {number}: the last column must be a rating, a whole number from 0.")
+    return np.array(ratings).astype(np.int64)
+
+
+def distinct_puzzles(path: Path, lines: Tokens) -> Puzzles:
+    """Read these lines in the order of the file; of equal puzzles only the first counts."""
+    found = read_puzzles(path, np.sort(lines))
+    _, first = np.unique(found.puzzles, axis=0, return_index=True)
+    return found.without(np.setdiff1d(np.arange(len(found.lines)), first).tolist())
+
+
+def read_puzzles(path: Path, lines: Tokens, *, size: int = 9) -> Puzzles:
+    """Read and check the puzzles on these lines [rows], ascending; the first bad row is named.
+
+    Every answer must be a valid board that keeps the givens, and the only one.
+    """
+    cells = geometry(size).cells
+    wanted = set(lines.tolist())
+    with closing(_lines(path)) as content:
+        texts = [_fields(path, number, line, size) for number, line in enumerate(content, 2) if number in wanted]
+    digits = np.frombuffer(b"".join(texts), dtype=np.uint8).reshape(-1, 2, cells)
+    boards = np.where(digits == ord("."), 0, digits - ord("0")).astype(np.int8)
+    found = Puzzles(boards[:, 0].copy(), boards[:, 1].copy(), path, lines)
+    _check_answers(found)
+    return found
+
+
+def _fields(path: Path, number: int, line: bytes, size: int) -> bytes:
+    """The question and the answer of a line, one after the other."""
+    fields = line.split(b",")
+    if len(fields) != len(HEADER):
+        raise GramError(f"{path}, line {number}: the row has {len(fields)} fields, not {len(HEADER)}.")
+    cells, top = size * size, str(size).encode()
+    for name, field, allowed in (("question", fields[1], rb"[.0-%b]*"), ("answer", fields[2], rb"[1-%b]*")):
+        if len(field) != cells:
+            raise GramError(f"{path}, line {number}: the {name} has {len(field)} characters, not {cells}.")
+        if not re.fullmatch(allowed % top, field):
+            raise GramError(f"{path}, line {number}: the {name} has characters other than digits and '.'.")
+    return fields[1] + fields[2]
+
+
+def _check_answers(found: Puzzles) -> None:
+    layout = geometry(round(found.puzzles.shape[1] ** 0.5))
+    changed = ((found.puzzles > 0) & (found.puzzles != found.solutions)).any(axis=1)
+    invalid = (np.sort(found.solutions[:, layout.units], axis=2) != np.arange(1, layout.size + 1)).any(axis=(1, 2))
+    _refuse(found, changed, "the answer changes a given of the question")
+    _refuse(found, invalid, "the answer repeats a digit in a row, column or box")
+    _refuse(found, solve(found.puzzles).counts > 1, "the question has several solutions")
+
+
+def _refuse(found: Puzzles, bad: NDArray[np.bool_], what: str) -> None:
+    if bad.any():
+        raise GramError(f"{found.place(int(np.argmax(bad)))}: {what}.")

@@ -1,0 +1,180 @@
+"""Random complete Sudoku boards, and minimal puzzles with one solution that are hard for a search.
+
+Everything follows from the seed, on any number of cores: the work is cut into chunks with a generator of their own.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+from rich.console import Console
+
+from gram.errors import GramError
+from gram.progress import bar
+from gram.tasks.base import Tokens
+from gram.tasks.sudoku.solver import (
+    Cells,
+    Digits,
+    Integers,
+    candidates_of,
+    compiled,
+    geometry,
+    on_all_cores,
+    search,
+    solve,
+)
+from gram.tasks.sudoku.symmetry import canonical_puzzles, random_symmetries
+
+CHUNK = 50
+CHUNKS_AT_ONCE = 8
+ROUNDS = 15
+"""Rounds of hardening, where a rating is asked for."""
+CHUNKS_WITHOUT_NEWS = 400
+"""Give up when this many chunks in a row brought nothing new: there may be no more such puzzles."""
+
+
+def random_boards(size: int, boards: int, generator: np.random.Generator) -> Digits:
+    """Return complete valid boards [boards, cells], drawn independently of each other.
+
+    A blank board is filled by a search that tries the digits of each cell in random order, and then transformed by a
+    random symmetry. That is not exactly uniform over all boards, but every board can occur, and all symmetric versions
+    of a board are equally likely.
+    """
+    layout = geometry(size)
+    blank = np.zeros((boards, layout.cells), dtype=np.int8)
+    digits = np.argsort(generator.random((boards, layout.cells, size)), axis=2)
+    filled = solve(blank, limit=1, orders=(1 << digits).astype(np.int32)).first
+    moved = random_symmetries(size, boards, generator).apply(filled.astype(np.int64) + 1)
+    return (moved - 1).astype(np.int8)
+
+
+def distinct_boards(size: int, boards: int, seed: int) -> Digits:
+    """Return this many different complete boards [boards, cells]."""
+    found: dict[bytes, Digits] = {}
+    silent = 0
+    for chunk in count():
+        before = len(found)
+        for board in random_boards(size, 5000, np.random.default_rng([seed, chunk])):
+            found.setdefault(board.tobytes(), board)
+        if len(found) >= boards:
+            return np.array(list(found.values())[:boards])
+        silent = 0 if len(found) > before else silent + 1
+        if silent == 3:
+            raise GramError(f"only {len(found)} different {size}x{size} boards were found, not {boards}: ask for fewer")
+    raise AssertionError("unreachable")
+
+
+@compiled
+def remove_givens(
+    puzzle: Digits, order: Integers, peers: Cells, units: Cells, ascending: Integers, candidates: Integers
+) -> None:
+    """Remove, in this order, every given that the others determine: a minimal puzzle remains."""
+    found = np.empty((1, len(puzzle)), dtype=np.int8)
+    for k in range(len(order)):
+        cell = order[k]
+        digit = puzzle[cell]
+        if digit == 0:
+            continue
+        puzzle[cell] = 0
+        candidates_of(puzzle, units.shape[1], candidates)
+        candidates[cell] ^= 1 << (digit - 1)
+        # The given can go if no solution has another digit in its place.
+        solutions, _ = search(candidates, peers, units, ascending, found, 1)
+        if solutions:
+            puzzle[cell] = digit
+
+
+@compiled
+def remove_all_givens(boards: Digits, orders: Integers, peers: Cells, units: Cells, ascending: Integers) -> None:
+    """Make every board [boards, cells] a minimal puzzle, in place."""
+    candidates = np.empty(boards.shape[1], dtype=np.int32)
+    for board in range(len(boards)):
+        remove_givens(boards[board], orders[board], peers, units, ascending, candidates)
+
+
+def minimal_puzzles(boards: Digits, generator: np.random.Generator) -> Digits:
+    """Remove givens of boards [boards, cells] at random, until each is minimal; their only solutions do not change."""
+    layout = geometry(round(boards.shape[1] ** 0.5))
+    puzzles = boards.copy()
+    orders = np.argsort(generator.random(boards.shape), axis=1).astype(np.int32)
+    remove_all_givens(puzzles, orders, layout.peers, layout.units, layout.ascending)
+    return puzzles
+
+
+def _with_extra_givens(puzzles: Digits, solutions: Digits, extra: Tokens, generator: np.random.Generator) -> Digits:
+    """Give each puzzle [puzzles, cells] some of its removed digits back: extra [puzzles]."""
+    order = generator.random(puzzles.shape) + (puzzles > 0)  # the givens come last
+    rank = np.argsort(np.argsort(order, axis=1), axis=1)
+    return np.where(rank < extra[:, None], solutions, puzzles)
+
+
+def harden(puzzles: Digits, solutions: Digits, rounds: int, generator: np.random.Generator) -> tuple[Digits, Integers]:
+    """Exchange a few givens of each minimal puzzle, again and again, and keep what is not easier; return the ratings.
+
+    Each round costs as much as a new puzzle and raises the rating far more often than a new puzzle would.
+    """
+    ratings = solve(puzzles).guesses
+    for _ in range(rounds):
+        extra = generator.integers(1, 5, size=len(puzzles))
+        others = minimal_puzzles(_with_extra_givens(puzzles, solutions, extra, generator), generator)
+        other_ratings = solve(others).guesses
+        better = other_ratings >= ratings
+        puzzles = np.where(better[:, None], others, puzzles)
+        ratings = np.where(better, other_ratings, ratings)
+    return puzzles, ratings
+
+
+def _chunk(size: int, seed: int, number: int, min_rating: int, extra_givens: int) -> tuple[Digits, Digits, Digits]:
+    """The puzzles of one chunk that are hard enough, their solutions and canonical forms, each [puzzles, cells]."""
+    generator = np.random.default_rng([seed, number])
+    solutions = random_boards(size, CHUNK, generator)
+    puzzles = minimal_puzzles(solutions, generator)
+    if min_rating:
+        promising = solve(puzzles).guesses >= min_rating // 3
+        puzzles, solutions = puzzles[promising], solutions[promising]
+        puzzles, _ = harden(puzzles, solutions, ROUNDS, generator)
+    if extra_givens:
+        extra = generator.integers(0, extra_givens + 1, size=len(puzzles))
+        puzzles = _with_extra_givens(puzzles, solutions, extra, generator)
+    hard = solve(puzzles).guesses >= min_rating
+    puzzles, solutions = puzzles[hard], solutions[hard]
+    return puzzles, solutions, canonical_puzzles(puzzles, solutions)
+
+
+def _chunks(size: int, seed: int, min_rating: int, extra_givens: int) -> Iterator[tuple[Digits, Digits, Digits]]:
+    for start in count(step=CHUNKS_AT_ONCE):
+        numbers = list(range(start, start + CHUNKS_AT_ONCE))
+        yield from on_all_cores(lambda number: _chunk(size, seed, number, min_rating, extra_givens), numbers)
+
+
+def hard_puzzles(
+    size: int, puzzles: int, *, seed: int, min_rating: int = 0, extra_givens: int = 0
+) -> tuple[Digits, Digits]:
+    """Return puzzles with one solution each, none a symmetry of another, and their solutions: both [puzzles, cells].
+
+    Args:
+        size: 4, 6 or 9.
+        puzzles: how many.
+        seed: of everything.
+        min_rating: guesses that `solve` must need at least.
+        extra_givens: add 0 to this many digits to each minimal puzzle; with 0 every puzzle is minimal.
+    """
+    found: dict[bytes, tuple[Digits, Digits]] = {}
+    silent = 0
+    with bar(Console(stderr=True), "generating puzzles", puzzles) as advance:
+        for some, solutions, forms in _chunks(size, seed, min_rating, extra_givens):
+            before = len(found)
+            for puzzle, solution, form in zip(some, solutions, forms, strict=True):
+                found.setdefault(form.tobytes(), (puzzle, solution))
+            advance(len(found) - before)
+            if len(found) >= puzzles:
+                break
+            silent = 0 if len(found) > before else silent + 1
+            if silent == CHUNKS_WITHOUT_NEWS:
+                raise GramError(
+                    f"only {len(found)} of {puzzles} {size}x{size} puzzles were found that need {min_rating} guesses "
+                    "and are no symmetries of each other: ask for fewer, a lower min_rating or more extra_givens"
+                )
+    pairs = list(found.values())[:puzzles]
+    shape = (len(pairs), size * size)
+    return np.array([puzzle for puzzle, _ in pairs]).reshape(shape), np.array([s for _, s in pairs]).reshape(shape)

@@ -1,0 +1,262 @@
+"""New puzzles from old ones: clues change places, while the solution stays the only one and the puzzle stays hard.
+
+Nearly all puzzles of a board are easy. One that is dug from the complete board needs 2 guesses on average where a
+puzzle of Sudoku-Extreme needs 100, and even a puzzle in which 4 cells were revealed, dug again, needs only 30. So a
+puzzle changes in small steps. Each step reveals a cell and takes another clue away, and is undone if the puzzle is then
+much easier than the original. A stock of puzzles, many steps away from the originals, is made once and kept; every
+visit goes a few steps further from one of them.
+
+    redigger = Redigger(puzzles, solutions, difficulty=0.75, seed=0)
+    redigger.redig(puzzles[:8], solutions[:8], generator)         # 8 new puzzles with these solutions
+"""
+
+import hashlib
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from gram.errors import GramError
+from gram.progress import bar
+from gram.tasks.store import Arrays, kept
+from gram.tasks.sudoku.solver import (
+    MANY_GUESSES,
+    Cells,
+    Digits,
+    Integers,
+    candidates_of,
+    compiled,
+    geometry,
+    on_all_cores,
+    search,
+)
+
+Masks = NDArray[np.uint64]
+"""Sets of cells as bits, two words each: [..., 2]."""
+Mask = tuple[np.uint64, np.uint64]
+
+VISIT_STEPS = 8
+"""Steps from a puzzle of the stock to the one that is shown."""
+STOCK_STEPS = 32
+"""Steps from one version of a puzzle to the next in the stock."""
+VERSIONS = 16
+"""Versions of each puzzle in the stock, if there are not too many puzzles."""
+STOCK_SIZE = 16_000
+"""Versions of all puzzles in the stock; each puzzle has at least one."""
+CONCESSION = 0.8
+"""A puzzle that no step leads away from may become easier by this factor."""
+SETS = 128
+"""Unavoidable sets that are remembered for each board."""
+CHUNK = 16
+"""Puzzles whose versions are made at once."""
+
+
+class Board(NamedTuple):
+    """A complete board and what is known of its puzzles; a tuple, because numba takes no other record."""
+
+    solution: Digits
+    """[cells]"""
+    sets: Masks
+    """[sets, 2] unavoidable sets: cells that cannot all be blank. New ones overwrite the oldest."""
+    found: NDArray[np.int64]
+    """[1] how many unavoidable sets were found so far"""
+    bits: Masks
+    """[cells, 2] each cell as a set"""
+    peers: Cells
+    """of the geometry, as are the next two"""
+    units: Cells
+    ascending: Integers
+
+
+@compiled
+def differences(digits: Digits, others: Digits, bits: Masks) -> Mask:
+    """The set of cells in which two boards [cells] differ."""
+    low, high = np.uint64(0), np.uint64(0)
+    for cell in range(len(digits)):
+        if digits[cell] != others[cell]:
+            low |= bits[cell, 0]
+            high |= bits[cell, 1]
+    return low, high
+
+
+@compiled
+def is_needed(cell: int, givens: Mask, board: Board) -> bool:
+    """Tell whether a known unavoidable set holds this given and no other."""
+    low, high = board.bits[cell]
+    for k in range(min(board.found[0], len(board.sets))):
+        if board.sets[k, 0] & givens[0] == low and board.sets[k, 1] & givens[1] == high:
+            return True
+    return False
+
+
+@compiled
+def remove_given(puzzle: Digits, order: Integers, board: Board) -> int:
+    """Remove, in place, the first given without which the solution is still the only one.
+
+    Two solutions differ in an unavoidable set of cells: every puzzle with one of these solutions needs a given there.
+    So the sets that earlier searches found spare most of the later searches.
+
+    Args:
+        puzzle: [cells] 0 for a blank.
+        order: [some cells] to try.
+        board: of the puzzle.
+
+    Returns:
+        the cell, or -1 if every given is needed
+    """
+    solution, sets = board.solution, board.sets
+    found = np.empty((1, len(puzzle)), dtype=np.int8)
+    candidates = np.empty(len(puzzle), dtype=np.int32)
+    givens = differences(puzzle, np.zeros_like(puzzle), board.bits)
+    for k in range(len(order)):
+        cell = order[k]
+        if puzzle[cell] == 0 or is_needed(cell, givens, board):
+            continue
+        puzzle[cell] = 0
+        candidates_of(puzzle, board.units.shape[1], candidates)
+        candidates[cell] ^= 1 << (solution[cell] - 1)
+        solutions, _ = search(candidates, board.peers, board.units, board.ascending, found, 1)
+        if solutions == 0:
+            return int(cell)
+        puzzle[cell] = solution[cell]
+        sets[board.found[0] % len(sets)] = differences(solution, found[0], board.bits)
+        board.found[0] += 1
+    return -1
+
+
+@compiled
+def rate(puzzle: Digits, board: Board, enough: int) -> int:
+    """Count the guesses of two searches, from either end of the board; stop where there are enough.
+
+    A search that starts elsewhere often needs half or twice as many guesses. Puzzles that are chosen by a single search
+    become easier and easier for all others.
+    """
+    candidates = np.empty(len(puzzle), dtype=np.int32)
+    nothing = np.empty((0, len(puzzle)), dtype=np.int8)
+    guesses = 0
+    for _ in range(2):
+        candidates_of(puzzle, board.units.shape[1], candidates)
+        _, more = search(candidates, board.peers, board.units, board.ascending, nothing, 2, enough - guesses)
+        guesses += more
+        puzzle = puzzle[::-1].copy()
+    return guesses
+
+
+@compiled
+def walk(puzzle: Digits, orders: Integers, least: int, board: Board) -> None:
+    """Walk from a puzzle, in place, to others with the same only solution and as many givens.
+
+    Args:
+        puzzle: [cells] 0 for a blank.
+        orders: [steps, cells] each step reveals the first blank cell, and removes the next given that can go.
+        least: the rating that the puzzle must have after a step.
+        board: of the puzzle.
+    """
+    for step in range(len(orders)):
+        order = orders[step]
+        first = 0
+        while first < len(order) and puzzle[order[first]] != 0:
+            first += 1
+        if first == len(order):  # nothing is blank
+            return
+        revealed = order[first]
+        puzzle[revealed] = board.solution[revealed]
+        removed = remove_given(puzzle, np.concatenate((order[first + 1 :], order[:first])), board)
+        if removed < 0:
+            puzzle[revealed] = 0
+        elif rate(puzzle, board, least) < least:
+            puzzle[removed], puzzle[revealed] = board.solution[removed], 0
+
+
+@cache
+def _bits(cells: int) -> Masks:
+    """[cells, 2] each cell as a set."""
+    cell, word = np.arange(cells, dtype=np.uint64)[:, None], np.arange(2, dtype=np.uint64)
+    return np.where(cell // 64 == word, np.uint64(1) << cell % 64, np.uint64(0))
+
+
+class Redigger:
+    """Makes new puzzles from known ones, with the same solution, as many clues and much the same difficulty."""
+
+    def __init__(self, puzzles: Digits, solutions: Digits, *, difficulty: float, seed: int) -> None:
+        """Take the stock of these puzzles from the cache, or make it.
+
+        Args:
+            puzzles: [puzzles, cells] 0 for a blank.
+            solutions: [puzzles, cells] their only ones.
+            difficulty: new puzzles need at least this fraction of the guesses of the original.
+            seed: of the stock.
+        """
+        self._layout = geometry(round(puzzles.shape[1] ** 0.5))
+        self._rows = {puzzle.tobytes(): row for row, puzzle in enumerate(puzzles)}
+        self._solutions = solutions
+        versions = int(np.clip(STOCK_SIZE // len(puzzles), 1, VERSIONS))
+        settings = {
+            "puzzles": hashlib.sha256(puzzles.tobytes() + solutions.tobytes()).hexdigest(),
+            "difficulty": difficulty,
+            "versions": versions,
+            "seed": seed,
+        }
+        self._stock: Arrays = {
+            "puzzles": np.repeat(puzzles[:, None], versions, axis=1),
+            "least": np.zeros((len(puzzles), versions), dtype=np.int64),
+            "sets": np.zeros((len(puzzles), SETS, 2), dtype=np.uint64),
+            "found": np.zeros((len(puzzles), 1), dtype=np.int64),
+        }
+        self._stock = kept("sudoku-redig-1", settings, lambda: self._build(difficulty, seed))
+
+    def _build(self, difficulty: float, seed: int) -> Arrays:
+        """Fill the stock."""
+        total = len(self._rows)
+        with bar(Console(stderr=True), "re-digging puzzles", total) as advance:
+
+            def fill_some(rows: range) -> None:
+                for row in rows:
+                    self._fill(row, difficulty, np.random.default_rng([seed, row]))
+                advance(len(rows))
+
+            on_all_cores(fill_some, [range(start, min(start + CHUNK, total)) for start in range(0, total, CHUNK)])
+        return self._stock
+
+    def _fill(self, row: int, difficulty: float, generator: np.random.Generator) -> None:
+        """Make the versions of a puzzle, each from the one before."""
+        puzzle, board = self._stock["puzzles"][row, 0].copy(), self._board(row)
+        least = math.ceil(difficulty * rate(puzzle, board, MANY_GUESSES))
+        for version in range(self._stock["puzzles"].shape[1]):
+            before = puzzle.copy()
+            walk(puzzle, self._orders(generator, STOCK_STEPS), least, board)
+            if (puzzle == before).all():
+                least = math.floor(CONCESSION * least)
+            self._stock["puzzles"][row, version], self._stock["least"][row, version] = puzzle, least
+
+    def _board(self, row: int) -> Board:
+        layout, sets, found = self._layout, self._stock["sets"][row], self._stock["found"][row]
+        return Board(
+            self._solutions[row], sets, found, _bits(layout.cells), layout.peers, layout.units, layout.ascending
+        )
+
+    def _orders(self, generator: np.random.Generator, *shape: int) -> Integers:
+        """Random orders [..., cells] of the cells."""
+        return np.argsort(generator.random((*shape, self._layout.cells)), axis=-1).astype(np.int32)
+
+    def redig(self, puzzles: Digits, generator: np.random.Generator) -> Digits:
+        """Return a new puzzle [puzzles, cells] for each that is known; others [puzzles, cells] stay as they are."""
+        redug = puzzles.copy()
+        versions = generator.integers(self._stock["puzzles"].shape[1], size=len(puzzles))
+        orders = self._orders(generator, len(puzzles), VISIT_STEPS)
+        for k, puzzle in enumerate(puzzles):
+            row = self._rows.get(puzzle.tobytes())
+            if row is not None:
+                redug[k] = self._stock["puzzles"][row, versions[k]]
+                walk(redug[k], orders[k], int(self._stock["least"][row, versions[k]]), self._board(row))
+        return redug
+
+
+def check_fraction(name: str, value: float) -> float:
+    """Return an option that is a number from 0 to 1, or refuse it."""
+    if isinstance(value, bool) or not 0 <= value <= 1:
+        raise GramError(f"{name} must be a number from 0 to 1, not {value}")
+    return float(value)

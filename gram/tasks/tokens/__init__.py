@@ -1,0 +1,1 @@
+"""Puzzles of your own, as files of tokens."""

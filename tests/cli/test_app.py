@@ -1,0 +1,345 @@
+"""The command line, as a user meets it: answers, exit codes, and one clear sentence for every kind of bad input."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from gram.cli.app import main
+from gram.solver import load, shipped_models
+
+CORNER = "Q......./......../......../......../......../......../......../........"
+TINY = [
+    "task.options.size=4",
+    "model.dim=16",
+    "model.channel_hidden=16",
+    "model.token_hidden=16",
+    "model.guidance_hidden=16",
+    "model.supervision_steps=2",
+    "train.slots=8",
+    "train.steps=4",
+    "train.log_every=2",
+    "train.eval_every=4",
+    "train.eval_inputs=4",
+    "eval.width=2",
+    "eval.depth=2",
+]
+RECIPE = str(Path(__file__).parents[2] / "recipes" / "nqueens-8" / "gram.yaml")
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def gram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["gram", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return int(exit_.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder made by the real command in a real process."""
+    out = tmp_path_factory.mktemp("runs") / "tiny"
+    done = subprocess.run(
+        [sys.executable, "-m", "gram", "train", RECIPE, *TINY, "--out", str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def one_sentence(error: str) -> bool:
+    return error.startswith("Error: ") and len(error.strip().splitlines()) == 1
+
+
+def test_help_names_every_command(gram: Run) -> None:
+    code, out, _ = gram("--help")
+    assert code == 0
+    for command in ("train", "eval", "solve", "data", "import", "tune", "demo", "scaling", "latent"):
+        assert command in out
+
+
+def test_help_does_not_import_torch() -> None:
+    script = "import sys, gram.cli.app; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_train_writes_a_model_that_evaluates(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    code, out, _ = gram("eval", tiny_run, "--width", 3, "--json", report)
+    assert code == 0
+    assert "depth 2 x width 3" in out
+    figures = json.loads(report.read_text())
+    keys = {"accuracy", "coverage", "all_inputs", "mean_steps", "width", "depth", "seed", "split_hash", "by_solutions"}
+    assert keys <= figures.keys()
+    assert 0 <= figures["accuracy"] <= 1
+    assert figures["width"] == 3
+
+
+def test_an_existing_run_folder_is_left_alone(gram: Run, tiny_run: Path) -> None:
+    before = {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()}
+    code, _, error = gram("train", RECIPE, *TINY, "--out", tiny_run)
+    assert code == 1
+    assert one_sentence(error)
+    assert "exists already" in error
+    assert before == {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()}
+
+
+def test_an_unverified_answer_is_not_called_a_solution(gram: Run, tiny_run: Path) -> None:
+    # Four steps of training teach nothing, so the answer is wrong, and the exit code says so.
+    code, out, _ = gram("solve", tiny_run, ".Q../..../..../....", "--width", 2)
+    assert code == 3
+    assert "NOT a solution" in out
+    assert "0 of 1 distinct solutions" in out
+
+
+def test_solving_until_the_first_solution_and_until_all(gram: Run, tmp_path: Path) -> None:
+    report = tmp_path / "answers.json"
+    code, out, _ = gram("solve", "nqueens-8", CORNER, "--until", "first", "--watch", "--json", report)
+    assert code == 0
+    assert "step 1: 20 trajectories under way" in out
+    assert "a solution was verified" in out
+    answers = json.loads(report.read_text())
+    assert answers["verified"]
+    assert answers["stopped"] == "a solution was verified"
+    code, out, _ = gram("solve", "nqueens-8", CORNER, "--until", "all", "--halt", "--halt-at", "0.99", "--json", report)
+    assert code == 0
+    assert "4 of 4 distinct solutions" in " ".join(out.split())
+    assert json.loads(report.read_text())["estimate"]["high"] == 4
+
+
+def test_evaluation_by_every_rule_with_calibration(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    figure, report = tmp_path / "heads.png", tmp_path / "report.json"
+    code, out, _ = gram("eval", "nqueens-8", "--limit", 6, "--width", 4, "--calibration", "--figure", figure)
+    assert code == 0
+    assert "halt head" in out
+    assert figure.stat().st_size > 10_000
+    code, _, _ = gram("eval", tiny_run, "--resample", "1", "--width", 4, "--json", report)
+    assert code == 0
+    figures = json.loads(report.read_text())
+    assert figures["selection"].keys() == {"first", "vote", "value", "halt", "verified"}
+    assert 1 <= figures["resampling"]["effective_sample_size"]["1"] <= 4
+
+
+def test_scaling_and_latent_figures(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    figure, report = tmp_path / "scaling.png", tmp_path / "scaling.json"
+    options = ("--depths", "1,2", "--widths", "1,3", "--limit", 4, "--figure", figure, "--json", report)
+    code, _, _ = gram("scaling", tiny_run, *options)
+    assert code == 0
+    assert figure.stat().st_size > 10_000
+    assert len(json.loads(report.read_text())[str(tiny_run)]["records"]) == 4
+    code, _, _ = gram("latent", tiny_run, "--width", 5, "--figure", tmp_path / "latent.png")
+    assert code == 0
+    assert (tmp_path / "latent.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("solve", "nqueens-8", CORNER, "--until", "0"),
+        ("solve", "nqueens-8", CORNER, "--until", "soon"),
+        ("solve", "nqueens-8", CORNER, "--until", "0.00001s"),
+        ("solve", "nqueens-8", CORNER, "--rule", "median"),
+        ("solve", "nqueens-8", CORNER, "--halt-at", "1"),
+        ("eval", "nqueens-8", "--depth", "0"),
+        ("eval", "nqueens-8", "--resample", "x"),
+        ("eval", "nqueens-8", "--resample", "99"),
+        ("eval", "nqueens-8", "--calibration", "--figure", "curve.txt"),
+        ("scaling", "nqueens-8", "--depths", "0,1"),
+        ("scaling", "nqueens-8", "--widths", "many"),
+        ("scaling", "nqueens-8", "nqueens-10"),
+        ("latent", "nqueens-8", "Q"),
+    ],
+    ids=" ".join,
+)
+def test_bad_searches(gram: Run, arguments: tuple[str, ...]) -> None:
+    code, _, error = gram(*arguments)
+    assert code == 1
+    assert one_sentence(error)
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "message"),
+    [
+        ("Q...", "64"),
+        (CORNER.replace("Q", "X"), "X"),
+        (CORNER.replace("Q.", "QQ"), "attack"),
+        ("Q......./..Q...../....Q.../......Q./.Q....../......../......../........", "no solution"),
+    ],
+)
+def test_bad_boards(gram: Run, puzzle: str, message: str) -> None:
+    code, _, error = gram("solve", "nqueens-8", puzzle)
+    assert code == 1
+    assert one_sentence(error)
+    assert message in error
+
+
+def test_bad_recipes_are_refused_before_anything_is_written(gram: Run, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for override in (
+        "model.dimm=3",
+        "train.lr=fast",
+        "train.device=tpu",
+        "train.device=cpu:x",
+        "train.seed=-1",
+        "task.options.size=3",
+        "task.options.size=banana",
+        "task.options.seed=-1",
+        "task.options.test_share=0",
+        "task.options.test_share=0.9999",
+        "task.name=nqueens-5",
+        "eval.temperature=inf",
+        "oops",
+    ):
+        overrides = [override]
+        code, _, error = gram("train", RECIPE, *overrides, "--out", out)
+        assert code == 1, overrides
+        assert one_sentence(error), error
+        assert not out.exists()
+    assert one_sentence(gram("train", tmp_path / "missing.yaml")[2])
+
+
+def test_bad_models(gram: Run, tmp_path: Path, tiny_run: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_bytes((tiny_run / "config.json").read_bytes())
+    (broken / "model.safetensors").write_bytes((tiny_run / "model.safetensors").read_bytes()[:1000])
+    for model in ("no-such-model", tmp_path, broken):
+        code, _, error = gram("solve", model, CORNER)
+        assert code == 1
+        assert one_sentence(error), error
+
+
+def test_targets_that_cannot_be_written_are_refused_before_the_work(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    weights = (tiny_run / "model.safetensors").read_bytes()
+    targets = [
+        ("--figure", tmp_path / "figure.xyz"),
+        ("--figure", tmp_path / "missing" / "figure.png"),
+        ("--figure", tmp_path),
+        ("--json", tmp_path),
+        ("--json", tmp_path / "missing" / "answers.json"),
+        ("--json", tiny_run / "model.safetensors"),
+    ]
+    for option, target in targets:
+        code, out, error = gram("solve", tiny_run, ".Q../..../..../....", option, target)
+        assert (code, out) == (1, ""), target
+        assert one_sentence(error), error
+    assert (tiny_run / "model.safetensors").read_bytes() == weights
+
+
+def test_tune_refuses_before_sampling(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    for arguments in (["--depths", "0,2"], ["--temperatures", "1,-1"], ["--depths", "x"], ["--device", "banana"]):
+        code, _, error = gram("tune", tiny_run, *arguments)
+        assert code == 1, arguments
+        assert one_sentence(error), error
+    # A shipped model's name is not a folder that could be changed.
+    assert "config.json is missing" in gram("tune", "nqueens-8")[2]
+
+
+def test_tune_writes_the_chosen_setting(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_run, copy)
+    code, out, _ = gram("tune", copy, "--depths", "1,3", "--temperatures", "0.5", "--width", 2)
+    assert code == 0
+    assert "<- chosen" in out
+    settings = json.loads((copy / "config.json").read_text())["recipe"]["eval"]
+    assert settings["depth"] in (1, 3)
+    assert settings["temperature"] == 0.5
+
+
+def test_a_puzzle_from_standard_input(tiny_run: Path) -> None:
+    command = [sys.executable, "-m", "gram", "solve", str(tiny_run), "-"]
+    for text, code in ((b"\xef\xbb\xbf.Q../..../..../....", 3), (b"\xff\xfe\x00", 1), (b"", 1)):
+        done = subprocess.run(command, input=text, capture_output=True, check=False)
+        assert done.returncode == code
+        assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", [("--width", 0), ("--depth", 0), ("--temperature", -1)])
+def test_bad_options(gram: Run, option: tuple[str, int]) -> None:
+    code, _, error = gram("solve", "nqueens-8", CORNER, *option)
+    assert code == 1
+    assert one_sentence(error)
+
+
+@pytest.mark.parametrize("command", [("solve", "nqueens-8", CORNER), ("likelihood", "nqueens-8"), ("score", "x.npz")])
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_that_torch_cannot_take_is_refused(gram: Run, command: tuple[str, ...], seed: int) -> None:
+    code, _, error = gram(*command, "--seed", seed)
+    assert code == 2
+    assert "Invalid value for '--seed'" in error
+
+
+def test_the_version_is_the_packages(gram: Run) -> None:
+    assert gram("--version") == (0, f"{version('gram-reasoning')}\n", "")
+
+
+def test_data_shows_splits_hash_and_examples(gram: Run, tmp_path: Path) -> None:
+    code, out, _ = gram("data", "nqueens-7", "--show", 2, "--figure", tmp_path / "counts.png")
+    assert code == 0
+    assert "split hash" in out
+    assert "Example 2" in out
+    assert "solutions per input" in out
+    assert "coverage of ideal models" in out
+    assert (tmp_path / "counts.png").read_bytes()[1:4] == b"PNG"
+    for unknown in ("chess", "nqueens-", "nqueens-²", "nqueens-99"):
+        code, _, error = gram("data", unknown)
+        assert code == 1
+        assert one_sentence(error)
+
+
+def test_divergence_is_said_in_one_sentence(gram: Run, tmp_path: Path) -> None:
+    code, _, error = gram("train", RECIPE, *TINY, "train.lr=1e30", "train.warmup=0", "--out", tmp_path / "run")
+    assert code == 1
+    assert "diverged at step" in error
+    assert one_sentence(error)
+
+
+def test_shipped_models_are_small() -> None:
+    assert list(shipped_models()) == ["digits", "nqueens-8", "nqueens-10", "sudoku-9", "sudoku-generation"]
+    for name, folder in shipped_models().items():
+        assert sum(p.numel() for p in load(name).model.parameters()) <= 1_000_000
+        assert sum(path.stat().st_size for path in folder.iterdir()) <= 4_000_000
+
+
+def test_the_shipped_sudoku_model_solves_what_is_in_the_newspaper(gram: Run) -> None:
+    puzzle = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
+    code, out, _ = gram("solve", "sudoku-9", puzzle, "--until", "first")
+    assert code == 0
+    assert "1 of 1 distinct solutions found and verified" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("name", ["nqueens-8", "nqueens-10"])
+def test_shipped_models_find_several_verified_solutions(gram: Run, tmp_path: Path, name: str) -> None:
+    solver = load(name)
+    board = "." * 3 + "Q" + "." * (solver.task.length - 4)
+    report, figure = tmp_path / "answers.json", tmp_path / "steps.png"
+    code, out, _ = gram("solve", name, board, "--width", 20, "--json", report, "--figure", figure)
+    assert code == 0
+    assert figure.read_bytes()[1:4] == b"PNG"
+    answers = json.loads(report.read_text())
+    assert answers["verified"]
+    assert len(answers["solutions"]) >= 3, out
+    known = {tuple(row) for row in solver.task.solutions(solver.task.parse(board)).tolist()}  # type: ignore[union-attr]
+    assert {tuple(row) for row in answers["solutions"]} <= known
+
+
+def test_demo_prints_boards_and_draws(gram: Run, tmp_path: Path) -> None:
+    code, out, _ = gram("demo", "--figure", tmp_path / "demo.png")
+    assert code == 0
+    assert "distinct solutions found and verified" in out
+    assert (tmp_path / "demo.png").stat().st_size > 10_000

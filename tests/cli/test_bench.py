@@ -1,0 +1,75 @@
+"""What the bench says is counted, adds up, and does not grow unnoticed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from gram.cli.app import main
+from gram.cli.bench import PARTS, bench, count_flops, matmul_speed, share_of_peak
+from gram.cli.bench_report import LINES, figure
+from gram.config import Recipe
+from gram.recipe import load_recipe
+from gram.tasks import make_task
+from gram.training.launch import make_fabric
+from gram.training.step import Trainer
+
+ROOT = Path(__file__).parents[2]
+BASELINE = ROOT / "tests" / "golden" / "flops.json"
+
+
+def test_flops_of_a_multiply_are_counted() -> None:
+    a, b = torch.zeros(3, 5), torch.zeros(5, 7)
+    assert count_flops(lambda: a @ b) == 2 * 3 * 5 * 7
+    assert matmul_speed(torch.device("cpu"), repeats=1) > 0.1
+
+
+def test_the_figures_add_up(queens_recipe: Callable[..., Recipe]) -> None:
+    result = bench(queens_recipe(), steps=4, puzzles=2)
+    assert set(PARTS) <= set(dir(Trainer))
+    for key, _ in LINES.values():
+        assert figure(result, key) > 0
+    assert sum(result["time_shares"].values()) == pytest.approx(1, abs=0.1)
+    assert all(share >= 0 for share in result["time_shares"].values())
+    rate = result["gflop_per_step"] * result["steps_per_second"]
+    assert rate == pytest.approx(result["gflop_per_second"])
+    # A median of ratios beside a ratio of bests: alike, not equal.
+    assert result["share_of_peak"] == pytest.approx(rate / result["matmul_peak_gflop_per_second"], rel=0.8)
+
+
+def test_the_share_of_the_peak_is_the_median_of_moments() -> None:
+    timed = {"seconds": [1.0, 2.0, 4.0], "peaks": [10.0, 10.0, 1.0]}
+    assert share_of_peak(int(5e9), timed) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("name", json.loads(BASELINE.read_text()))
+def test_a_step_needs_no_more_operations_than_it_did(name: str) -> None:
+    """After a change that is meant to cost more, write the new number into tests/golden/flops.json."""
+    recipe = load_recipe(ROOT / "recipes" / name)
+    task = make_task(recipe.task.name, **recipe.task.options)
+    trainer = Trainer(recipe, task, task.split("train"), make_fabric("cpu", "32-true"))
+    assert count_flops(trainer.step) <= json.loads(BASELINE.read_text())[name]
+
+
+def test_two_results_are_compared(
+    queens_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = tmp_path / "before.json"
+    for line, code in (
+        (["bench", queens_file, "--steps", "2", "--puzzles", "2", "--json", before], 0),
+        (["bench", "--compare", before, before], 0),
+        (["bench", queens_file, before], 1),
+        (["bench", "--compare", queens_file.with_suffix(".json"), before], 1),
+    ):
+        monkeypatch.setattr("sys.argv", ["gram", *map(str, line)])
+        with pytest.raises(SystemExit) as done:
+            main()
+        assert done.value.code == code
+    out = capsys.readouterr().out
+    assert "share of the peak" in out
+    assert "1.00" in out

@@ -1,0 +1,366 @@
+"""`gram generate` and `gram likelihood`: boards out of nothing, by the thousand, broken off and resumed."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from PIL import Image
+from rich.console import Console
+from typer.testing import CliRunner
+
+import gram.cli.generation
+from gram import generation
+from gram.cli.app import app
+from gram.config import ModelConfig, Recipe
+from gram.errors import GramError, Interrupted
+from gram.evaluation.generation import score_samples
+from gram.evaluation.likelihood import likelihood
+from gram.experiments.images import image_rows
+from gram.inference.sample import DRAWN_AT_ONCE, sample
+from gram.inference.stream import generate
+from gram.models.reasoner import Reasoner
+from gram.solver import Solver, load
+from gram.tasks.base import Examples
+from gram.tasks.sudoku.generated import SudokuGeneration
+from gram.tasks.sudoku.generator import random_boards
+from gram.training.loop import train
+
+BOARDS: dict[str, Any] = {
+    "name": "sudoku-generation",
+    "options": {"size": 4, "train_boards": 40, "validation_boards": 4, "test_boards": 4},
+}
+TINY = {"dim": 16, "channel_hidden": 16, "token_hidden": 16, "guidance_hidden": 16, "low_steps": 1}
+DIFFUSION = {"kind": "absorbing", "steps": 10, "dim": 16, "layers": 1, "heads": 2, "hidden": 16, "time_dim": 8}
+SHORT = {"steps": 2, "slots": 8, "eval_every": 2, "eval_inputs": 2, "eval_width": 2}
+ROLLOUTS = {"prior_share": 0.5, "learn_from_rollouts": True}
+MODELS: dict[str, dict[str, Any]] = {
+    "gram": {"model": TINY | {"supervision_steps": 3, "transitions": 1}, "objective": ROLLOUTS},
+    "trm": {"model": TINY | {"guidance": "none"}, "objective": {"prior_share": 0.0}},
+    "d3pm": {"generative": {"name": "d3pm", "options": DIFFUSION}},
+    "autoregressive": {"generative": {"name": "autoregressive", "options": {"dim": 16, "layers": 1, "heads": 2}}},
+}
+
+
+class CannotWrite:
+    """Stands for a function that writes, when the disk is full."""
+
+    called = False
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        self.called = True
+        raise OSError("the disk is full")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Each model after two steps of training on 4x4 boards."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        for name, changes in MODELS.items():
+            recipe = Recipe(**{"task": BOARDS, "train": SHORT, "eval": {"depth": 3, "width": 4}, **changes})
+            found[name] = tmp_path_factory.mktemp("runs") / name
+            train(recipe, found[name], Console(file=io.StringIO()))
+    return found
+
+
+@pytest.fixture
+def solver(folders: dict[str, Path], request: pytest.FixtureRequest) -> Solver:
+    return load(folders[getattr(request, "param", "gram")])
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["generate", *arguments])
+
+
+def size_and_frames(path: Path) -> tuple[int, int, int]:
+    with Image.open(path) as image:
+        return image.width, image.height, getattr(image, "n_frames", 1)
+
+
+def test_the_commands_are_registered() -> None:
+    assert gram.cli.generation.generate.__doc__ in {command.callback.__doc__ for command in app.registered_commands}
+
+
+@pytest.mark.parametrize("solver", ["gram", "d3pm"], indirect=True)
+def test_a_broken_off_run_goes_on_to_the_same_result(
+    solver: Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "BLOCK", DRAWN_AT_ONCE)
+    options, count, path = solver.options, 2 * DRAWN_AT_ONCE + 20, tmp_path / "boards.npz"
+    whole = generate(solver, count, options)
+
+    real, calls = sample, []
+
+    def interrupted(*arguments: Any, **keywords: Any) -> Any:
+        calls.append(keywords["first"])
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments, **keywords)
+
+    monkeypatch.setattr(generation, "sample", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        generate(solver, count, options, path=path)
+    part = tmp_path / "boards.npz.part"
+    with part.open("ab") as file:
+        file.write(b"\x02" * 37)  # as if the machine had died in the middle of a block
+    assert_array_equal(generate(solver, count, options, path=path), whole)
+    assert calls == [0, DRAWN_AT_ONCE, DRAWN_AT_ONCE, 2 * DRAWN_AT_ONCE]  # the first block was not drawn again
+    assert not part.exists()
+    with np.load(path) as stored:
+        assert_array_equal(stored["tokens"], whole)
+        assert str(stored["task"]) == "sudoku-generation-4"
+        assert json.loads(str(stored["settings"]))["seed"] == 0
+
+
+def test_a_diffusion_model_samples_in_fewer_steps(folders: dict[str, Path]) -> None:
+    solver = load(folders["d3pm"])
+    few, all_ten = (generate(solver, 20, replace(solver.options, steps=steps)) for steps in (5, None))
+    assert not np.array_equal(few, all_ten)
+    assert_array_equal(generate(solver, 20, replace(solver.options, steps=10)), all_ten)
+
+
+def test_another_seed_does_not_go_on_with_the_same_file(solver: Solver, tmp_path: Path) -> None:
+    part = tmp_path / "boards.npz.part"
+    part.write_bytes(b'{"task": "sudoku-generation-4", "seed": 7}\n')
+    with pytest.raises(GramError, match="begun with another model or settings"):
+        generate(solver, 4, solver.options, path=tmp_path / "boards.npz")
+    assert part.exists()
+
+
+def test_a_finished_file_is_never_overwritten(solver: Solver, tmp_path: Path) -> None:
+    path = tmp_path / "boards.npz"
+    generate(solver, 4, solver.options, path=path)
+    before = path.read_bytes()
+    for count, options in ((5, solver.options), (4, replace(solver.options, seed=1))):
+        with pytest.raises(GramError, match="exists already, with other samples"):
+            generate(solver, count, options, path=path)
+    assert path.read_bytes() == before
+    path.write_bytes(before[:100])
+    with pytest.raises(GramError, match="damaged"):
+        generate(solver, 4, solver.options, path=path)
+
+
+def test_a_finished_file_is_scored_again_without_drawing(folders: dict[str, Path], tmp_path: Path) -> None:
+    out, figures = tmp_path / "boards.npz", tmp_path / "f.json"
+    arguments = ["-n", "6", "--figure", str(tmp_path / "s.png"), "--out", str(out), "--json", str(figures)]
+    found = []
+    for _ in range(2):
+        assert run(str(folders["gram"]), *arguments).exit_code == 0
+        found.append(json.loads(figures.read_text()))
+    assert [one["drawn"] for one in found] == [6, 0]
+    assert found[0]["validity"] == found[1]["validity"]
+
+
+def test_a_smaller_number_does_not_destroy_a_longer_run(
+    solver: Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / "boards.npz.part"
+    monkeypatch.setattr(np, "savez_compressed", broken := CannotWrite())
+    with pytest.raises(OSError, match="disk is full"):
+        generate(solver, 12, solver.options, path=tmp_path / "boards.npz")
+    assert broken.called
+    before = part.read_bytes()
+    with pytest.raises(GramError, match="holds 12 samples already"):
+        generate(solver, 11, solver.options, path=tmp_path / "boards.npz")
+    assert part.read_bytes() == before
+
+
+def test_the_numbers_of_trajectories_may_begin_anywhere(solver: Solver) -> None:
+    blank, options = solver.task.parse("")[None], replace(solver.options, width=6)
+    all_six = sample(solver.model, blank, options).outputs[0]
+    assert_array_equal(sample(solver.model, blank, replace(options, width=2), first=3).outputs[0], all_six[3:5])
+
+
+@pytest.mark.parametrize("solver", ["trm"], indirect=True)
+def test_a_model_without_noise_collapses(solver: Solver) -> None:
+    assert len(np.unique(generate(solver, 30, solver.options), axis=0)) == 1
+
+
+def test_puzzles_are_not_generated(tmp_path: Path) -> None:
+    with pytest.raises(GramError, match="gram solve"):
+        generate(load("nqueens-8"), 1, load("nqueens-8").options)
+
+
+def test_scores_count_valid_distinct_and_new_boards() -> None:
+    task = SudokuGeneration(size=4, train_boards=100, validation_boards=2, test_boards=2)
+    known = task.split("train").targets[:3]
+    fresh = task.split("test").targets
+    wrong = np.full((4, 16), 2)
+    scores = score_samples(task, np.concatenate([known, known, fresh, wrong]).astype(np.uint8))
+    assert scores["validity"] == 8 / 12
+    assert scores["uniqueness"] == 5 / 8
+    assert scores["novelty"] == 2 / 5
+
+
+def test_a_hundred_thousand_boards_are_judged_in_little_memory() -> None:
+    task = SudokuGeneration(size=4, train_boards=100, validation_boards=2, test_boards=2)
+    boards = random_boards(4, 1000, np.random.default_rng(0)).astype(np.uint8) + 1
+    scores = score_samples(task, np.tile(boards, (100, 1)))
+    assert scores["samples"] == 100_000
+    assert scores["validity"] == 1
+    assert scores["uniqueness"] == len(np.unique(boards, axis=0)) / 100_000
+
+
+def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_path: Path) -> None:
+    sheet, moving, figures = tmp_path / "sheet.png", tmp_path / "process.gif", tmp_path / "figures.json"
+    common = ["-n", "5", "--figure", str(sheet)]
+    done = run(str(folders["gram"]), *common, "--process", str(moving), "--json", str(figures))
+    assert done.exit_code == 0, done.output
+    assert "sample 4" in done.output
+    assert "sample 5" not in done.output
+    assert json.loads(figures.read_text())["samples"] == 5
+    assert size_and_frames(sheet)[0] > 100
+    assert size_and_frames(moving)[2] > 1
+    still = tmp_path / "process.png"
+    assert run(str(folders["gram"]), *common, "--process", str(still), "--show", "0").exit_code == 0
+    width, height, frames = size_and_frames(still)
+    assert (width > height, frames) == (False, 1)  # four samples below each other, three steps
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "message"),
+    [
+        ("d3pm", ["--process", "p.gif"], "no supervision steps"),
+        ("d3pm", ["--steps", "3"], "do not divide the 10 steps"),
+        ("autoregressive", ["--steps", "3"], "'steps' means nothing to this model"),
+        ("gram", ["--steps", "3"], "'steps' means nothing to this model"),
+        ("gram", ["--out", "boards.csv"], "must end in"),
+        ("gram", ["--process", "p.mp4"], "must end in"),
+        ("gram", ["--process", "s.png"], "different names"),
+        ("trm", ["--temperature", "3"], "'temperature' means nothing to this model"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    folders: dict[str, Path], tmp_path: Path, model: str, arguments: list[str], message: str
+) -> None:
+    arguments = [argument if argument[0] in "-3" else str(tmp_path / argument) for argument in arguments]
+    done = run(str(folders[model]), "--figure", str(tmp_path / "s.png"), *arguments)
+    assert isinstance(done.exception, GramError)
+    assert message in str(done.exception)
+
+
+@pytest.mark.parametrize("solver", ["trm"], indirect=True)
+def test_the_likelihood_of_a_model_without_noise_is_that_of_its_tokens(solver: Solver) -> None:
+    examples = solver.task.split("test")
+    found = likelihood(solver.model, solver.recipe, examples)
+    assert found.exact
+    assert found.rows == 4
+    # All rows share their input, so one prediction must explain all of them: no better than the entropy of each cell.
+    counts = np.stack([(examples.targets == token).mean(axis=0) for token in range(2, 6)])
+    entropy = -(counts * np.log(np.where(counts > 0, counts, 1))).sum()
+    assert found.nats <= -entropy + 1e-6
+
+
+def test_a_model_with_guidance_and_no_noise_has_an_exact_likelihood() -> None:
+    model = Reasoner(ModelConfig(**TINY, guidance="guide_only"), vocab_size=6, length=16)
+    task = SudokuGeneration(size=4, train_boards=10, validation_boards=2, test_boards=2)
+    found = likelihood(model, Recipe(task=BOARDS), task.split("train"))
+    # At variance 0 the KL of a posterior is not finite: the prior's own prediction is what the answer costs.
+    assert found.exact
+    nothing = Examples(*(np.zeros((0, 16), dtype=np.int64),) * 2, np.zeros(0, dtype=np.int64))
+    with pytest.raises(GramError, match="empty"):
+        likelihood(model, Recipe(task=BOARDS), nothing)
+
+
+def test_the_bound_does_not_depend_on_how_rows_are_batched(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solver = load(folders["autoregressive"])
+    whole = likelihood(solver.model, solver.recipe, solver.task.split("train"))
+    monkeypatch.setattr("gram.evaluation.likelihood.ROWS", 7)
+    parts = likelihood(solver.model, solver.recipe, solver.task.split("train"))
+    assert whole.exact
+    assert parts.nats == pytest.approx(whole.nats)
+    assert whole.error > 0
+
+
+def test_likelihoods_stand_side_by_side(folders: dict[str, Path], tmp_path: Path) -> None:
+    figures = tmp_path / "nats.json"
+    models = [str(folders[name]) for name in MODELS]
+    done = CliRunner().invoke(app, ["likelihood", *models, "--limit", "3", "--json", str(figures)])
+    assert done.exit_code == 0, done.output
+    found = json.loads(figures.read_text())
+    assert [entry["exact"] for entry in found.values()] == [False, True, False, True]
+    assert all(np.isfinite(entry["nats"]) and entry["nats"] < 0 for entry in found.values())
+    mixed = CliRunner().invoke(app, ["likelihood", models[0], "nqueens-8"])
+    assert "different tasks" in str(mixed.exception)
+
+
+@pytest.fixture(scope="module")
+def image_folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A GRAM, a VAE and a D3PM of 8 x 8 digits after two steps of training."""
+    task = {"task": {"name": "digits", "options": {}}, "train": SHORT, "eval": {"depth": 2, "width": 4}}
+    vae = {"generative": {"name": "vae", "options": {"hidden": 16}}}
+    gram_of_images = {"model": TINY | {"image": [8, 8], "supervision_steps": 2}, "objective": ROLLOUTS}
+    found = []
+    size = {"image": [8, 8], "patch": 4, "dim": 16, "layers": 1, "heads": 2, "hidden": 16, "time_dim": 8, "steps": 6}
+    d3pm = {"generative": {"name": "d3pm", "options": {"kind": "uniform", **size}}}
+    for name, changes in {"gram": gram_of_images, "vae": vae, "d3pm": d3pm}.items():
+        found.append(str(tmp_path_factory.mktemp("images") / name))
+        train(Recipe(**{**task, **changes}), Path(found[-1]), Console(file=io.StringIO()))
+    return found
+
+
+def test_the_table_of_image_generators_has_a_line_for_each_depth(image_folders: list[str], tmp_path: Path) -> None:
+    figure, figures = tmp_path / "images.png", tmp_path / "images.json"
+    arguments = ["-n", "12", "--depths", "3,1", "--figure", str(figure), "--json", str(figures)]
+    done = CliRunner().invoke(app, ["images", *image_folders, *arguments])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(figures.read_text())
+    assert [row["steps"] for row in rows] == [1, 3, 1, 6]
+    assert all(row["generated"] == 12 and row["fid"] > 0 for row in rows)
+    width, height, _ = size_and_frames(figure)
+    assert width > height
+
+
+def test_only_diffusion_models_take_steps(image_folders: list[str], tmp_path: Path) -> None:
+    figures = tmp_path / "images.json"
+    arguments = ["-n", "10", "--steps", "3", "--figure", str(tmp_path / "i.png"), "--json", str(figures)]
+    done = CliRunner().invoke(app, ["images", *image_folders[1:], *arguments])
+    assert done.exit_code == 0, done.output
+    assert [row["steps"] for row in json.loads(figures.read_text())] == [1, 3]
+    refused = CliRunner().invoke(app, ["images", *image_folders[:2], *arguments])
+    assert "--steps means nothing to any of these models" in str(refused.exception)
+    odd = CliRunner().invoke(app, ["images", image_folders[2], *arguments[:3], "4", *arguments[4:]])
+    assert "do not divide" in str(odd.exception)
+
+
+def test_the_extra_is_asked_for_before_anything_is_drawn(
+    image_folders: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gram.evaluation.inception.find_spec", lambda name: None)
+    monkeypatch.setattr("gram.experiments.images.image_rows", CannotWrite())
+    done = CliRunner().invoke(app, ["images", *image_folders, "-n", "10", "--network", "inception"])
+    assert "need the extra inception" in str(done.exception)
+
+
+def test_every_depth_shows_the_same_trajectories(image_folders: list[str]) -> None:
+    solver = load(image_folders[0])
+    (first, last) = image_rows("gram", solver, count=10, depths=[1, 2], options=solver.options)
+    blank, options = solver.task.parse("")[None], replace(solver.options, width=10, keep_steps=True)
+    kept = sample(solver.model, blank, options).step_outputs
+    assert kept is not None
+    assert_array_equal(first.shown, kept[0, :, 0])
+    assert_array_equal(last.shown, kept[0, :, 1])
+
+
+def test_boards_are_no_images(folders: dict[str, Path]) -> None:
+    done = CliRunner().invoke(app, ["images", str(folders["gram"]), "-n", "10", "--depths", "1"])
+    assert "no images to score" in str(done.exception)
+
+
+def test_ctrl_c_says_how_to_go_on(folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(generation, "sample", interrupted)
+    out = tmp_path / "boards.npz"
+    done = run(str(folders["gram"]), "--figure", str(tmp_path / "s.png"), "--out", str(out))
+    assert isinstance(done.exception, Interrupted)
+    assert f"goes on from {out}.part" in str(done.exception)
