@@ -61,6 +61,10 @@ class SudokuHard(SudokuBoard):
         extra_givens = {9: 0, 6: 2}.get(size, 5) if extra_givens is None else extra_givens
         check_count("min_rating", min_rating, least=0)
         check_count("extra_givens", extra_givens, least=0)
+        if redig and size != 9:
+            raise GramError(
+                f"redig needs size 9: a {size}x{size} board has so few puzzles that test puzzles would occur"
+            )
         name = "sudoku-hard" if size == 9 and min_rating >= 10 else f"sudoku-{size}"
         super().__init__(name=name, size=size, seed=seed, redig=redig, redig_difficulty=redig_difficulty)
         self._counts = _checked_counts(train_puzzles, validation_puzzles, test_puzzles)

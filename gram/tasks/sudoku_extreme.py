@@ -60,7 +60,8 @@ class SudokuExtreme(SudokuBoard):
                 rates the puzzle. Puzzles are then drawn so that their ratings are distributed like the training
                 puzzles' in the last column of the training file.
             drop_symmetric: leave validation and test puzzles out that are symmetries of a training puzzle, and test
-                puzzles that are symmetries of a validation puzzle; otherwise they are an error.
+                puzzles that are symmetries of a validation puzzle; otherwise they are an error. With `redig` or a
+                `validation_file`, a puzzle whose solution is a symmetry of a training puzzle's counts as well.
             redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
             redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
         """
@@ -90,6 +91,7 @@ class SudokuExtreme(SudokuBoard):
             "counts": [self.train_puzzles, self.validation_puzzles, self.test_puzzles],
             "source": self.test_source,
             "drop_symmetric": self.drop_symmetric,
+            "by_solution": self._by_solution,
             "seed": self.seed,
         }
         return kept("sudoku-file-2", settings, lambda: self._build(files))
@@ -148,14 +150,25 @@ class SudokuExtreme(SudokuBoard):
         """No puzzle of a later split may be a symmetry of one in an earlier split: drop it, or complain."""
         for earlier, later in (("train", "validation"), ("train", "test"), ("validation", "test")):
             known, others = splits[earlier], splits[later]
-            pairs = symmetric_pairs(known.puzzles, known.solutions, others.puzzles, others.solutions)
+            by_solution = self._by_solution and earlier == "train"
+            questions = (known.solutions, others.solutions) if by_solution else (known.puzzles, others.puzzles)
+            pairs = symmetric_pairs(questions[0], known.solutions, questions[1], others.solutions)
             if pairs and not self.drop_symmetric:
                 row, match = pairs[0]
+                what = "puzzle's solution" if by_solution else "puzzle"
                 raise GramError(
-                    f"{others.place(row)}: this {later} puzzle is a symmetry of the {earlier} puzzle at "
+                    f"{others.place(row)}: this {later} {what} is a symmetry of the {earlier} {what} at "
                     f"{known.place(match)} ({len(pairs)} in all); drop_symmetric=true leaves them out."
                 )
             splits[later] = others.without([row for row, _ in pairs])
+
+    @property
+    def _by_solution(self) -> bool:
+        """Whether a training puzzle must not even share its solution: it might be re-dug into the other puzzle.
+
+        Runs with and without `redig` are to have the same rows, if these come from a validation file.
+        """
+        return self.redig > 0 or self.validation_file is not None
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split [rows, length]; no puzzle is a symmetry of one in another split."""
