@@ -94,7 +94,7 @@ class SudokuExtreme(SudokuBoard):
             "by_solution": self._by_solution,
             "seed": self.seed,
         }
-        return kept("sudoku-file-2", settings, lambda: self._build(files))
+        return kept("sudoku-file-3", settings, lambda: self._build(files))
 
     def _files(self) -> dict[str, Path]:
         """The files that are needed."""
@@ -115,31 +115,36 @@ class SudokuExtreme(SudokuBoard):
         test_lines = np.zeros(0, dtype=np.int64)
         if "test" in files:
             test_lines = generator.permutation(rows_of(files["test"], self.test_source))
-        if "validation" in files:
-            origin, lines = "validation", self._validation_lines(files, train_lines, generator)
-        elif len(others):
-            origin, lines = "train", others[: self.validation_puzzles]
-        elif self.validation_puzzles is not None:
-            origin, lines = "test", test_lines[: self.validation_puzzles]
-        else:
-            raise GramError(
-                f"{files['train']} has no rows left for validation: give validation_puzzles, to come from "
-                f"{files['test']}."
-            )
-        if files[origin] == files.get("test"):
+        source, lines = self._validation_lines(files, train_lines, others, test_lines)
+        if source == files.get("test"):
             test_lines = test_lines[~np.isin(test_lines, lines)]
-        splits = {"train": distinct_puzzles(files["train"], train_lines)}
-        splits["validation"] = distinct_puzzles(files[origin], lines)
-        if "test" in files:
-            splits["test"] = distinct_puzzles(files["test"], test_lines[: self.test_puzzles])
-        else:
-            splits["test"] = splits["validation"].without(list(range(len(splits["validation"].lines))))
+        splits = {
+            "train": distinct_puzzles(files["train"], train_lines),
+            "validation": distinct_puzzles(source, lines),
+            "test": distinct_puzzles(files.get("test", source), test_lines[: self.test_puzzles]),
+        }
         self._separate(splits)
         arrays = {f"{name}_puzzles": some.puzzles for name, some in splits.items()}
         return arrays | {f"{name}_solutions": some.solutions for name, some in splits.items()}
 
-    def _validation_lines(self, files: dict[str, Path], train: Tokens, generator: np.random.Generator) -> Tokens:
-        """Draw lines of the validation file, at random or with ratings like those of the training lines."""
+    def _validation_lines(
+        self, files: dict[str, Path], train: Tokens, others: Tokens, test: Tokens
+    ) -> tuple[Path, Tokens]:
+        """Choose the file and its lines, given the lines for training, the others of that file, and those for tests."""
+        if "validation" in files:
+            return files["validation"], self._lines_of_validation_file(files, train)
+        if len(others):
+            return files["train"], others[: self.validation_puzzles]
+        if self.validation_puzzles is None:
+            raise GramError(
+                f"{files['train']} has no rows left for validation: give validation_puzzles, to come from "
+                f"{files['test']}."
+            )
+        return files["test"], test[: self.validation_puzzles]
+
+    def _lines_of_validation_file(self, files: dict[str, Path], train: Tokens) -> Tokens:
+        """Draw lines at random, or with ratings like those of the training lines."""
+        generator = np.random.default_rng([self.seed, 1])  # its own: whether there is a test file changes nothing
         lines = generator.permutation(rows_of(files["validation"]))
         if "ratings" not in files or self.validation_puzzles is None:
             return lines[: self.validation_puzzles]

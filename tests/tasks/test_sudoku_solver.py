@@ -181,6 +181,9 @@ def test_symmetric_pairs_are_found_and_others_are_not() -> None:
     moved, moved_solutions = (symmetries.apply(some[25:35].astype(np.int64) + 1) - 1 for some in (puzzles, solutions))
     pairs = symmetric_pairs(puzzles[:30], solutions[:30], moved, moved_solutions)
     assert pairs == [(row, 25 + row) for row in range(5)]
+    # complete boards, which all have the same givens
+    assert symmetric_pairs(solutions[:30], solutions[:30], moved_solutions, moved_solutions) == pairs
+    assert len(np.unique(fingerprints(solutions, solutions), axis=0)) > 35
     # the same solution and pattern, one given moved elsewhere: no symmetry
     other = minimal_puzzles(solutions[:30], generator)
     assert symmetric_pairs(puzzles[:30], solutions[:30], other, solutions[:30]) == []
