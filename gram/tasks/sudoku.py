@@ -55,7 +55,7 @@ class SudokuHard(SudokuBoard):
             extra_givens: each puzzle gets 0 to this many givens beyond a minimal puzzle's; by default 0 on the 9x9
                 board, 2 on 6x6, 5 on 4x4.
             redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
-            redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
+            redig_difficulty: fraction of the original's guesses that the new puzzle should need at least.
         """
         min_rating = (10 if size == 9 else 0) if min_rating is None else min_rating
         extra_givens = {9: 0, 6: 2}.get(size, 5) if extra_givens is None else extra_givens

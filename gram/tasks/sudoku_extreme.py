@@ -63,7 +63,7 @@ class SudokuExtreme(SudokuBoard):
                 puzzles that are symmetries of a validation puzzle; otherwise they are an error. With `redig` or a
                 `validation_file`, a puzzle whose solution is a symmetry of a training puzzle's counts as well.
             redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
-            redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
+            redig_difficulty: fraction of the original's guesses that the new puzzle should need at least.
         """
         own = train_file is not None or test_file is not None or test_source or validation_file is not None
         super().__init__(

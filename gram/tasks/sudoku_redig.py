@@ -3,8 +3,8 @@
 Nearly all puzzles of a board are easy. One that is dug from the complete board needs 2 guesses on average where a
 puzzle of Sudoku-Extreme needs 100, and even a puzzle in which 4 cells were revealed, dug again, needs only 30. So a
 puzzle changes in small steps. Each step reveals a cell and takes another clue away, and is undone if the puzzle is then
-much easier than the original. A stock of puzzles, many steps away from the originals, is made once and kept; every
-visit goes a few steps further from one of them.
+much easier than the original. Where no step leads on, several clues change at once. A stock of puzzles, many steps away
+from the originals, is made once and kept; every visit goes a few steps further from one of them.
 
     redigger = Redigger(puzzles, solutions, difficulty=0.75, seed=0)
     redigger.redig(puzzles[:8], generator)                        # 8 new puzzles with the same solutions
@@ -207,7 +207,7 @@ def _bits(cells: int) -> Masks:
 
 
 class Redigger:
-    """Makes new puzzles from known ones, with the same solution, as many clues and much the same difficulty."""
+    """Makes new puzzles from known ones, with the same solution and much the same number of clues and difficulty."""
 
     def __init__(self, puzzles: Digits, solutions: Digits, *, difficulty: float, seed: int) -> None:
         """Take the stock of these puzzles from the cache, or make it.
@@ -215,7 +215,8 @@ class Redigger:
         Args:
             puzzles: [puzzles, cells] 0 for a blank.
             solutions: [puzzles, cells] their only ones.
-            difficulty: new puzzles need at least this fraction of the guesses of the original.
+            difficulty: new puzzles need at least this fraction of the guesses of the original, unless it has no such
+                neighbours.
             seed: of the stock.
         """
         self._layout = geometry(round(puzzles.shape[1] ** 0.5))

@@ -13,7 +13,7 @@ from gram.errors import GramError
 from gram.tasks import make_task, sudoku_redig
 from gram.tasks.sudoku import SudokuHard
 from gram.tasks.sudoku_generator import hard_puzzles, minimal_puzzles
-from gram.tasks.sudoku_redig import MANY_GUESSES, Board, Redigger, rate, walk
+from gram.tasks.sudoku_redig import MANY_GUESSES, Board, Redigger, hardest_jump, rate, walk
 from gram.tasks.sudoku_solver import Digits, geometry, solve
 from gram.tasks.sudoku_symmetry import canonical_puzzles, random_symmetries
 
@@ -108,6 +108,26 @@ def test_a_walk_without_a_rating_leads_far_away() -> None:
     moved = puzzle.copy()
     walk(moved, orders(100, seed=3), 0, board_of(solution))
     assert ((moved > 0) & (puzzle > 0)).sum() < 0.7 * (puzzle > 0).sum()
+
+
+def test_a_jump_changes_the_puzzle_and_takes_the_hardest() -> None:
+    for puzzle, solution in zip(*some_puzzles(), strict=True):
+        board = board_of(solution)
+        jumps = [hardest_jump(puzzle, one[None], board) for one in orders(8, seed=1)]
+        hardest, rating = hardest_jump(puzzle, orders(8, seed=1), board)
+        assert rating == max(rating for _, rating in jumps) == rate(hardest, board, MANY_GUESSES)
+        assert (hardest != puzzle).any()
+        for made, _ in jumps:
+            assert np.array_equal(solve(made[None]).first[0], solution)
+            assert solve(made[None]).counts == 1
+
+
+def test_a_puzzle_without_neighbours_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sudoku_redig, "walk", lambda *_: None)
+    puzzles, solutions = some_puzzles()
+    redug = Redigger(puzzles, solutions, difficulty=1.0, seed=0).redig(puzzles, np.random.default_rng(0))
+    assert (redug != puzzles).any(axis=1).all()
+    assert np.array_equal(solve(redug).first, solutions)
 
 
 def test_a_complete_board_stays() -> None:
