@@ -206,6 +206,95 @@ def test_symmetries_between_files_are_refused_or_dropped(tmp_path: Path) -> None
     check_puzzles(SudokuExtreme(**options, drop_symmetric=True), (10, 0, 5))  # type: ignore[arg-type]
 
 
+def with_ratings(rows: list[str], ratings: list[int]) -> list[str]:
+    return [changed(row, 3, str(rating)) for row, rating in zip(rows, ratings, strict=True)]
+
+
+def validation_files(tmp_path: Path) -> dict[str, str]:
+    """20 training puzzles rated 0 to 19, and 40 others whose ratings 0 to 39 stand in a file of their own."""
+    files = {
+        "train_file": write(tmp_path / "train.csv", with_ratings(csv_rows(slice(0, 20)), list(range(20)))),
+        "validation_file": write(tmp_path / "hard.csv.gz", csv_rows(slice(20, 60))),
+        "validation_ratings": tmp_path / "ratings.csv",
+    }
+    files["validation_ratings"].write_text("\n".join(["guesses", *map(str, range(40)), ""]))
+    return {name: str(path) for name, path in files.items()}
+
+
+def rows_in_file(inputs: Tokens) -> list[int]:
+    """Which of `some_puzzles` these are."""
+    known = {row.tobytes(): number for number, row in enumerate(some_puzzles()[0].astype(np.int64) + 1)}
+    return sorted(known[row.tobytes()] for row in inputs)
+
+
+def test_validation_rows_are_drawn_with_the_ratings_of_the_training_rows(tmp_path: Path) -> None:
+    files = validation_files(tmp_path)
+    task = SudokuExtreme(**files, validation_puzzles=10, test_puzzles=0)  # type: ignore[arg-type]
+    check_puzzles(task, (20, 10, 0))
+    assert task.name == "sudoku-file"
+    assert rows_in_file(task.split("validation").inputs) == list(range(20, 40, 2))
+    # With as many as there are ratings, twice as many, and one that takes what is nearest.
+    for count, expected in ((20, range(20, 40)), (21, range(20, 41)), (40, range(20, 60))):
+        drawn = SudokuExtreme(**files, validation_puzzles=count, test_puzzles=0)  # type: ignore[arg-type]
+        assert rows_in_file(drawn.split("validation").inputs) == list(expected)
+
+
+def test_validation_rows_without_ratings_follow_the_seed_and_are_not_tested_on(tmp_path: Path) -> None:
+    files = validation_files(tmp_path)
+    del files["validation_ratings"]
+    options = {**files, "test_file": files["validation_file"], "validation_puzzles": 10}
+    tasks = [SudokuExtreme(**options, seed=seed) for seed in (0, 0, 1)]  # type: ignore[arg-type]
+    check_puzzles(tasks[0], (20, 10, 30))
+    assert tasks[0].split_hash() == tasks[1].split_hash() != tasks[2].split_hash()
+    untested = SudokuExtreme(**options | {"test_puzzles": 0})  # type: ignore[arg-type]
+    assert np.array_equal(untested.split("validation").inputs, tasks[0].split("validation").inputs)
+    rows = rows_in_file(np.concatenate([tasks[0].split(name).inputs for name in SPLITS]))
+    assert rows == list(range(60))
+    everything = SudokuExtreme(**files, validation_puzzles=None, test_puzzles=0)  # type: ignore[arg-type]
+    check_puzzles(everything, (20, 40, 0))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("guesses\n0\nmany\n", r"ratings.csv, line 3: the last column must be a rating"),
+        ("guesses\n0\n1\n", r"ratings.csv, line 4: the last column must be a rating"),
+    ],
+)
+def test_ratings_that_do_not_fit_the_puzzles_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    files = validation_files(tmp_path)
+    Path(files["validation_ratings"]).write_text(content)
+    with pytest.raises(GramError, match=message):
+        SudokuExtreme(**files, validation_puzzles=3, test_puzzles=0).split("train")  # type: ignore[arg-type]
+
+
+def test_more_validation_rows_than_there_are_is_refused(tmp_path: Path) -> None:
+    task = SudokuExtreme(**validation_files(tmp_path), validation_puzzles=41, test_puzzles=0)  # type: ignore[arg-type]
+    with pytest.raises(GramError, match="41 validation_puzzles are asked for, but their file has 40"):
+        task.split("train")
+
+
+@pytest.mark.parametrize("origin", ["validation", "test"])
+def test_a_solution_that_training_has_is_refused_or_dropped(tmp_path: Path, origin: str) -> None:
+    # Another puzzle with the same solution: re-digging the one for training might lead to it.
+    solutions = some_puzzles()[1][:1]
+    symmetries = random_symmetries(9, 1, np.random.default_rng(1))
+    other = minimal_puzzles(solutions, np.random.default_rng(2))
+    question, answer = ("".join(map(str, symmetries.apply(some + 1)[0] - 1)) for some in (other, solutions))
+    train = write(tmp_path / "a.csv", csv_rows(slice(0, 10)))
+    held_out = write(tmp_path / "b.csv", [*csv_rows(slice(10, 15)), f"moved,{question},{answer},0"])
+    options: dict[str, object] = {"train_file": str(train), "test_puzzles": 0, "validation_file": str(held_out)}
+    if origin == "test":
+        options = {"train_file": str(train), "test_file": str(held_out), "validation_puzzles": 0}
+        check_puzzles(SudokuExtreme(**options), (10, 0, 6))  # type: ignore[arg-type]
+        options["redig"] = 1.0
+    message = rf"line 7: this {origin} puzzle's solution is a symmetry of the train puzzle's solution at .*line 2"
+    with pytest.raises(GramError, match=message):
+        SudokuExtreme(**options).split("train")  # type: ignore[arg-type]
+    task = SudokuExtreme(**options, drop_symmetric=True)  # type: ignore[arg-type]
+    assert len(task.split("validation")) + len(task.split("test")) == 5
+
+
 def changed(row: str, field: int, value: str) -> str:
     fields = row.split(",")
     fields[field] = value
@@ -392,6 +481,7 @@ def test_draw_marks_each_kind_of_cell() -> None:
         (SudokuHard, {"extra_givens": -1}, "extra_givens must be at least 0"),
         (SudokuHard, {"train_puzzles": 0}, "training rows must be at least 1"),
         (SudokuExtreme, {"train_puzzles": 0}, "train_puzzles must be at least 1"),
+        (SudokuExtreme, {"validation_ratings": "a.csv"}, "validation_ratings needs a validation_file"),
         (SudokuExtreme, {"test_puzzles": -1}, "test_puzzles must be at least 0, or None for all"),
         (SudokuGeneration, {"source": "paper"}, "source must be generator or extreme"),
         (SudokuGeneration, {"source": "extreme", "size": 4}, "size cannot be 4"),

@@ -167,7 +167,7 @@ def test_symmetries_keep_validity_invert_and_share_one_canonical_form(size: int,
     assert all(is_valid(size, board) for board in moved_solutions.tolist())
     assert np.array_equal(solve(moved).first, moved_solutions)
     assert (solve(moved).counts == 1).all()
-    assert np.array_equal(fingerprints(puzzles), fingerprints(moved))
+    assert np.array_equal(fingerprints(puzzles, solutions), fingerprints(moved, moved_solutions))
     forms = canonical_puzzles(puzzles, solutions)
     assert np.array_equal(forms, canonical_puzzles(moved, moved_solutions))
     assert np.array_equal(forms, canonical_puzzles(forms, solve(forms).first))
@@ -181,6 +181,9 @@ def test_symmetric_pairs_are_found_and_others_are_not() -> None:
     moved, moved_solutions = (symmetries.apply(some[25:35].astype(np.int64) + 1) - 1 for some in (puzzles, solutions))
     pairs = symmetric_pairs(puzzles[:30], solutions[:30], moved, moved_solutions)
     assert pairs == [(row, 25 + row) for row in range(5)]
+    # complete boards, which all have the same givens
+    assert symmetric_pairs(solutions[:30], solutions[:30], moved_solutions, moved_solutions) == pairs
+    assert len(np.unique(fingerprints(solutions, solutions), axis=0)) > 35
     # the same solution and pattern, one given moved elsewhere: no symmetry
     other = minimal_puzzles(solutions[:30], generator)
     assert symmetric_pairs(puzzles[:30], solutions[:30], other, solutions[:30]) == []

@@ -38,7 +38,7 @@ class SudokuBoard(Task):
             size: 4 (boxes 2x2), 6 (boxes 2x3) or 9 (boxes 3x3).
             seed: of the data.
             redig: fraction of the visits of a training example that show a new puzzle with the same solution.
-            redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
+            redig_difficulty: fraction of the original's guesses that the new puzzle should need at least.
         """
         if index(seed) < 0:  # `index` takes whole numbers only
             raise GramError(f"the seed of the data must not be negative, but is {seed}")

@@ -60,9 +60,10 @@ class SudokuExtreme(SudokuBoard):
                 rates the puzzle. Puzzles are then drawn so that their ratings are distributed like the training
                 puzzles' in the last column of the training file.
             drop_symmetric: leave validation and test puzzles out that are symmetries of a training puzzle, and test
-                puzzles that are symmetries of a validation puzzle; otherwise they are an error.
+                puzzles that are symmetries of a validation puzzle; otherwise they are an error. With `redig` or a
+                `validation_file`, a puzzle whose solution is a symmetry of a training puzzle's counts as well.
             redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
-            redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
+            redig_difficulty: fraction of the original's guesses that the new puzzle should need at least.
         """
         own = train_file is not None or test_file is not None or test_source or validation_file is not None
         super().__init__(
@@ -90,9 +91,10 @@ class SudokuExtreme(SudokuBoard):
             "counts": [self.train_puzzles, self.validation_puzzles, self.test_puzzles],
             "source": self.test_source,
             "drop_symmetric": self.drop_symmetric,
+            "by_solution": self._by_solution,
             "seed": self.seed,
         }
-        return kept("sudoku-file-2", settings, lambda: self._build(files))
+        return kept("sudoku-file-3", settings, lambda: self._build(files))
 
     def _files(self) -> dict[str, Path]:
         """The files that are needed."""
@@ -113,31 +115,36 @@ class SudokuExtreme(SudokuBoard):
         test_lines = np.zeros(0, dtype=np.int64)
         if "test" in files:
             test_lines = generator.permutation(rows_of(files["test"], self.test_source))
-        if "validation" in files:
-            origin, lines = "validation", self._validation_lines(files, train_lines, generator)
-        elif len(others):
-            origin, lines = "train", others[: self.validation_puzzles]
-        elif self.validation_puzzles is not None:
-            origin, lines = "test", test_lines[: self.validation_puzzles]
-        else:
-            raise GramError(
-                f"{files['train']} has no rows left for validation: give validation_puzzles, to come from "
-                f"{files['test']}."
-            )
-        if files[origin] == files.get("test"):
+        source, lines = self._validation_lines(files, train_lines, others, test_lines)
+        if source == files.get("test"):
             test_lines = test_lines[~np.isin(test_lines, lines)]
-        splits = {"train": distinct_puzzles(files["train"], train_lines)}
-        splits["validation"] = distinct_puzzles(files[origin], lines)
-        if "test" in files:
-            splits["test"] = distinct_puzzles(files["test"], test_lines[: self.test_puzzles])
-        else:
-            splits["test"] = splits["validation"].without(list(range(len(splits["validation"].lines))))
+        splits = {
+            "train": distinct_puzzles(files["train"], train_lines),
+            "validation": distinct_puzzles(source, lines),
+            "test": distinct_puzzles(files.get("test", source), test_lines[: self.test_puzzles]),
+        }
         self._separate(splits)
         arrays = {f"{name}_puzzles": some.puzzles for name, some in splits.items()}
         return arrays | {f"{name}_solutions": some.solutions for name, some in splits.items()}
 
-    def _validation_lines(self, files: dict[str, Path], train: Tokens, generator: np.random.Generator) -> Tokens:
-        """Draw lines of the validation file, at random or with ratings like those of the training lines."""
+    def _validation_lines(
+        self, files: dict[str, Path], train: Tokens, others: Tokens, test: Tokens
+    ) -> tuple[Path, Tokens]:
+        """Choose the file and its lines, given the lines for training, the others of that file, and those for tests."""
+        if "validation" in files:
+            return files["validation"], self._lines_of_validation_file(files, train)
+        if len(others):
+            return files["train"], others[: self.validation_puzzles]
+        if self.validation_puzzles is None:
+            raise GramError(
+                f"{files['train']} has no rows left for validation: give validation_puzzles, to come from "
+                f"{files['test']}."
+            )
+        return files["test"], test[: self.validation_puzzles]
+
+    def _lines_of_validation_file(self, files: dict[str, Path], train: Tokens) -> Tokens:
+        """Draw lines at random, or with ratings like those of the training lines."""
+        generator = np.random.default_rng([self.seed, 1])  # its own: whether there is a test file changes nothing
         lines = generator.permutation(rows_of(files["validation"]))
         if "ratings" not in files or self.validation_puzzles is None:
             return lines[: self.validation_puzzles]
@@ -148,14 +155,25 @@ class SudokuExtreme(SudokuBoard):
         """No puzzle of a later split may be a symmetry of one in an earlier split: drop it, or complain."""
         for earlier, later in (("train", "validation"), ("train", "test"), ("validation", "test")):
             known, others = splits[earlier], splits[later]
-            pairs = symmetric_pairs(known.puzzles, known.solutions, others.puzzles, others.solutions)
+            by_solution = self._by_solution and earlier == "train"
+            questions = (known.solutions, others.solutions) if by_solution else (known.puzzles, others.puzzles)
+            pairs = symmetric_pairs(questions[0], known.solutions, questions[1], others.solutions)
             if pairs and not self.drop_symmetric:
                 row, match = pairs[0]
+                what = "puzzle's solution" if by_solution else "puzzle"
                 raise GramError(
-                    f"{others.place(row)}: this {later} puzzle is a symmetry of the {earlier} puzzle at "
+                    f"{others.place(row)}: this {later} {what} is a symmetry of the {earlier} {what} at "
                     f"{known.place(match)} ({len(pairs)} in all); drop_symmetric=true leaves them out."
                 )
             splits[later] = others.without([row for row, _ in pairs])
+
+    @property
+    def _by_solution(self) -> bool:
+        """Whether a training puzzle must not even share its solution: it might be re-dug into the other puzzle.
+
+        Runs with and without `redig` are to have the same rows, if these come from a validation file.
+        """
+        return self.redig > 0 or self.validation_file is not None
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split [rows, length]; no puzzle is a symmetry of one in another split."""

@@ -107,11 +107,10 @@ def ratings_of(path: Path, lines: Tokens) -> Tokens:
     """Return the ratings [rows] on these lines [rows] of a file: the last column, under any header."""
     with closing(_lines(path, any_header=True)) as content:
         texts = dict(enumerate((line.rpartition(b",")[2] for line in content), 2))
-    ratings = [texts.get(number, b"") for number in lines.tolist()]
-    for number, rating in zip(lines, ratings, strict=True):
-        if not rating.isdigit():
+    for number in np.sort(lines).tolist():
+        if not texts.get(number, b"").isdigit():
             raise GramError(f"{path}, line {number}: the last column must be a rating, a whole number from 0.")
-    return np.array(ratings).astype(np.int64)
+    return np.array([int(texts[number]) for number in lines.tolist()], dtype=np.int64)
 
 
 def distinct_puzzles(path: Path, lines: Tokens) -> Puzzles:

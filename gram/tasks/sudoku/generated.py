@@ -55,12 +55,16 @@ class SudokuHard(SudokuBoard):
             extra_givens: each puzzle gets 0 to this many givens beyond a minimal puzzle's; by default 0 on the 9x9
                 board, 2 on 6x6, 5 on 4x4.
             redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
-            redig_difficulty: fraction of the guesses of the original puzzle that the new one needs at least.
+            redig_difficulty: fraction of the original's guesses that the new puzzle should need at least.
         """
         min_rating = (10 if size == 9 else 0) if min_rating is None else min_rating
         extra_givens = {9: 0, 6: 2}.get(size, 5) if extra_givens is None else extra_givens
         check_count("min_rating", min_rating, least=0)
         check_count("extra_givens", extra_givens, least=0)
+        if redig and size != 9:
+            raise GramError(
+                f"redig needs size 9: a {size}x{size} board has so few puzzles that test puzzles would occur"
+            )
         name = "sudoku-hard" if size == 9 and min_rating >= 10 else f"sudoku-{size}"
         super().__init__(name=name, size=size, seed=seed, redig=redig, redig_difficulty=redig_difficulty)
         self._counts = _checked_counts(train_puzzles, validation_puzzles, test_puzzles)

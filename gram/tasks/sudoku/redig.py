@@ -3,11 +3,11 @@
 Nearly all puzzles of a board are easy. One that is dug from the complete board needs 2 guesses on average where a
 puzzle of Sudoku-Extreme needs 100, and even a puzzle in which 4 cells were revealed, dug again, needs only 30. So a
 puzzle changes in small steps. Each step reveals a cell and takes another clue away, and is undone if the puzzle is then
-much easier than the original. A stock of puzzles, many steps away from the originals, is made once and kept; every
-visit goes a few steps further from one of them.
+much easier than the original. Where no step leads on, several clues change at once. A stock of puzzles, many steps away
+from the originals, is made once and kept; every visit goes a few steps further from one of them.
 
     redigger = Redigger(puzzles, solutions, difficulty=0.75, seed=0)
-    redigger.redig(puzzles[:8], solutions[:8], generator)         # 8 new puzzles with these solutions
+    redigger.redig(puzzles[:8], generator)                        # 8 new puzzles with the same solutions
 """
 
 import hashlib
@@ -40,14 +40,16 @@ Mask = tuple[np.uint64, np.uint64]
 
 VISIT_STEPS = 8
 """Steps from a puzzle of the stock to the one that is shown."""
-STOCK_STEPS = 32
+STOCK_STEPS = 16
 """Steps from one version of a puzzle to the next in the stock."""
 VERSIONS = 16
 """Versions of each puzzle in the stock, if there are not too many puzzles."""
 STOCK_SIZE = 16_000
 """Versions of all puzzles in the stock; each puzzle has at least one."""
-CONCESSION = 0.8
-"""A puzzle that no step leads away from may become easier by this factor."""
+JUMPS = 8
+"""Puzzles from which the hardest is taken where no step leads on."""
+JUMP_CELLS = 2
+"""Cells that a jump reveals."""
 SETS = 128
 """Unavoidable sets that are remembered for each board."""
 CHUNK = 16
@@ -171,6 +173,32 @@ def walk(puzzle: Digits, orders: Integers, least: int, board: Board) -> None:
             puzzle[removed], puzzle[revealed] = board.solution[removed], 0
 
 
+@compiled
+def hardest_jump(puzzle: Digits, orders: Integers, board: Board) -> tuple[Digits, int]:
+    """Return a puzzle [cells] with several other givens, the hardest of some, and its rating.
+
+    Args:
+        puzzle: [cells] 0 for a blank; returned itself, with rating 0, if nothing else is found.
+        orders: [jumps, cells] each jump reveals the first blank cells, and removes the givens that can go, old ones
+            first.
+        board: of the puzzle.
+    """
+    hardest, highest = puzzle, 0
+    for jump in range(len(orders)):
+        order = orders[jump]
+        blank = order[puzzle[order] == 0][:JUMP_CELLS]
+        given = order[puzzle[order] > 0]
+        other = puzzle.copy()
+        other[blank] = board.solution[blank]
+        for cells in (given, blank):
+            while remove_given(other, cells, board) >= 0:
+                pass
+        rating = rate(other, board, MANY_GUESSES)
+        if rating >= highest and (other != puzzle).any():
+            hardest, highest = other, rating
+    return hardest, highest
+
+
 @cache
 def _bits(cells: int) -> Masks:
     """[cells, 2] each cell as a set."""
@@ -179,7 +207,7 @@ def _bits(cells: int) -> Masks:
 
 
 class Redigger:
-    """Makes new puzzles from known ones, with the same solution, as many clues and much the same difficulty."""
+    """Makes new puzzles from known ones, with the same solution and much the same number of clues and difficulty."""
 
     def __init__(self, puzzles: Digits, solutions: Digits, *, difficulty: float, seed: int) -> None:
         """Take the stock of these puzzles from the cache, or make it.
@@ -187,56 +215,59 @@ class Redigger:
         Args:
             puzzles: [puzzles, cells] 0 for a blank.
             solutions: [puzzles, cells] their only ones.
-            difficulty: new puzzles need at least this fraction of the guesses of the original.
+            difficulty: new puzzles need at least this fraction of the guesses of the original, unless it has no such
+                neighbours.
             seed: of the stock.
         """
         self._layout = geometry(round(puzzles.shape[1] ** 0.5))
         self._rows = {puzzle.tobytes(): row for row, puzzle in enumerate(puzzles)}
-        self._solutions = solutions
-        versions = int(np.clip(STOCK_SIZE // len(puzzles), 1, VERSIONS))
+        self._originals, self._solutions = puzzles, solutions
+        self._versions = int(np.clip(STOCK_SIZE // len(puzzles), 1, VERSIONS))
         settings = {
             "puzzles": hashlib.sha256(puzzles.tobytes() + solutions.tobytes()).hexdigest(),
             "difficulty": difficulty,
-            "versions": versions,
+            "versions": self._versions,
             "seed": seed,
         }
-        self._stock: Arrays = {
-            "puzzles": np.repeat(puzzles[:, None], versions, axis=1),
-            "least": np.zeros((len(puzzles), versions), dtype=np.int64),
-            "sets": np.zeros((len(puzzles), SETS, 2), dtype=np.uint64),
-            "found": np.zeros((len(puzzles), 1), dtype=np.int64),
-        }
-        self._stock = kept("sudoku-redig-1", settings, lambda: self._build(difficulty, seed))
+        self._stock = kept("sudoku-redig-2", settings, lambda: self._build(difficulty, seed))
 
     def _build(self, difficulty: float, seed: int) -> Arrays:
-        """Fill the stock."""
-        total = len(self._rows)
+        """Make the stock; every puzzle has random numbers of its own, so it depends on the seed alone."""
+        total = len(self._originals)
+        stock: Arrays = {
+            "puzzles": np.repeat(self._originals[:, None], self._versions, axis=1),
+            "least": np.zeros((total, self._versions), dtype=np.int64),
+            "sets": np.zeros((total, SETS, 2), dtype=np.uint64),
+            "found": np.zeros((total, 1), dtype=np.int64),
+        }
+
+        def fill_some(rows: range) -> None:
+            for row in rows:
+                self._fill(stock, row, difficulty, np.random.default_rng([seed, row]))
+            advance(len(rows))
+
         with bar(Console(stderr=True), "re-digging puzzles", total) as advance:
-
-            def fill_some(rows: range) -> None:
-                for row in rows:
-                    self._fill(row, difficulty, np.random.default_rng([seed, row]))
-                advance(len(rows))
-
             on_all_cores(fill_some, [range(start, min(start + CHUNK, total)) for start in range(0, total, CHUNK)])
-        return self._stock
+        return stock
 
-    def _fill(self, row: int, difficulty: float, generator: np.random.Generator) -> None:
+    def _fill(self, stock: Arrays, row: int, difficulty: float, generator: np.random.Generator) -> None:
         """Make the versions of a puzzle, each from the one before."""
-        puzzle, board = self._stock["puzzles"][row, 0].copy(), self._board(row)
+        puzzle, board = stock["puzzles"][row, 0].copy(), self._board(stock, row)
         least = math.ceil(difficulty * rate(puzzle, board, MANY_GUESSES))
-        for version in range(self._stock["puzzles"].shape[1]):
-            before = puzzle.copy()
+        seen = {puzzle.tobytes()}
+        for version in range(self._versions):
             walk(puzzle, self._orders(generator, STOCK_STEPS), least, board)
-            if (puzzle == before).all():
-                least = math.floor(CONCESSION * least)
-            self._stock["puzzles"][row, version], self._stock["least"][row, version] = puzzle, least
+            made, made_least = puzzle, least
+            if puzzle.tobytes() in seen:  # harder than nearly all around it: better an easier one than the same again
+                made, rating = hardest_jump(puzzle, self._orders(generator, JUMPS), board)
+                made_least = min(least, math.ceil(difficulty * rating))
+            stock["puzzles"][row, version], stock["least"][row, version] = made, made_least
+            seen.add(made.tobytes())
 
-    def _board(self, row: int) -> Board:
-        layout, sets, found = self._layout, self._stock["sets"][row], self._stock["found"][row]
-        return Board(
-            self._solutions[row], sets, found, _bits(layout.cells), layout.peers, layout.units, layout.ascending
-        )
+    def _board(self, stock: Arrays, row: int) -> Board:
+        layout = self._layout
+        known = self._solutions[row], stock["sets"][row], stock["found"][row]
+        return Board(*known, _bits(layout.cells), layout.peers, layout.units, layout.ascending)
 
     def _orders(self, generator: np.random.Generator, *shape: int) -> Integers:
         """Random orders [..., cells] of the cells."""
@@ -245,13 +276,13 @@ class Redigger:
     def redig(self, puzzles: Digits, generator: np.random.Generator) -> Digits:
         """Return a new puzzle [puzzles, cells] for each that is known; others [puzzles, cells] stay as they are."""
         redug = puzzles.copy()
-        versions = generator.integers(self._stock["puzzles"].shape[1], size=len(puzzles))
+        versions = generator.integers(self._versions, size=len(puzzles))
         orders = self._orders(generator, len(puzzles), VISIT_STEPS)
-        for k, puzzle in enumerate(puzzles):
-            row = self._rows.get(puzzle.tobytes())
+        for k, version in enumerate(versions):
+            row = self._rows.get(puzzles[k].tobytes())
             if row is not None:
-                redug[k] = self._stock["puzzles"][row, versions[k]]
-                walk(redug[k], orders[k], int(self._stock["least"][row, versions[k]]), self._board(row))
+                redug[k] = self._stock["puzzles"][row, version]
+                walk(redug[k], orders[k], self._stock["least"][row, version], self._board(self._stock, row))
         return redug
 
 

@@ -60,10 +60,11 @@ def _random_lines(rows: int, groups: int, lines: int, generator: np.random.Gener
     return (group[:, :, None] * lines + _random_orders((rows, groups, lines), generator)).reshape(rows, -1)
 
 
-def fingerprints(puzzles: NDArray[Any]) -> Tokens:
-    """Numbers [puzzles, 3] that no symmetry of a puzzle [puzzles, cells] changes; different puzzles may share them.
+def fingerprints(puzzles: NDArray[Any], solutions: NDArray[Any]) -> Tokens:
+    """Numbers [puzzles, 4] that no symmetry of a puzzle [puzzles, cells] changes; different puzzles may share them.
 
-    They say how often the digits occur, and how many givens the lines of each band and stack hold.
+    They say how often the digits occur, how many givens the lines of each band and stack hold, and how the digits of
+    the solution [puzzles, cells] change from line to line.
     """
     layout = geometry(round(puzzles.shape[1] ** 0.5))
     given = (puzzles > 0).reshape(len(puzzles), layout.size, layout.size)
@@ -73,7 +74,35 @@ def fingerprints(puzzles: NDArray[Any]) -> Tokens:
     sides = np.stack([bands, stacks], axis=1)
     if layout.box_rows == layout.box_columns:  # the diagonal exchanges bands and stacks
         sides.sort(axis=1)
-    return np.column_stack([sides, _numbered(digits, layout.size)])
+    cycles = np.zeros(len(puzzles), dtype=np.int64)
+    boards = np.ascontiguousarray(solutions, dtype=np.int8).reshape(-1, layout.size, layout.size)
+    number_cycles(boards, layout.box_rows, cycles)
+    number_cycles(np.ascontiguousarray(boards.swapaxes(1, 2)), layout.box_columns, cycles)
+    return np.column_stack([sides, _numbered(digits, layout.size), cycles])
+
+
+@compiled
+def number_cycles(boards: Digits, lines: int, numbers: Tokens) -> None:
+    """Add to numbers [boards] how the rows of each band, of `lines` rows, of boards [boards, size, size] are related.
+
+    From one row to another every digit becomes the one in the same column; the lengths of the cycles that this makes
+    depend neither on the digits' names nor on the order of the columns.
+    """
+    size = boards.shape[1]
+    successor = np.zeros(size + 1, dtype=np.int64)
+    for board in range(len(boards)):
+        for first in range(size):
+            for second in range(first + 1, first // lines * lines + lines):
+                for column in range(size):
+                    successor[boards[board, first, column]] = boards[board, second, column]
+                number = 0
+                for start in range(1, size + 1):
+                    power, digit = 1, start
+                    while successor[digit] != 0:  # not seen yet
+                        successor[digit], digit = 0, successor[digit]
+                        power *= 7
+                    number += power
+                numbers[board] += number**3  # so that equal sums are rare; it may wrap around
 
 
 def _numbered(counts: Tokens, lines: int) -> Tokens:
@@ -216,7 +245,7 @@ def symmetric_pairs(
     All arrays are [rows, cells], and every puzzle has exactly one solution. Only puzzles that share their fingerprint
     are compared exactly, so half a million take seconds.
     """
-    marks = np.concatenate([fingerprints(puzzles), fingerprints(others)])
+    marks = np.concatenate([fingerprints(puzzles, solutions), fingerprints(others, other_solutions)])
     _, numbers = np.unique(marks, axis=0, return_inverse=True)
     ours, theirs = np.split(numbers.ravel(), [len(puzzles)])
     suspects, other_suspects = np.flatnonzero(np.isin(ours, theirs)), np.flatnonzero(np.isin(theirs, ours))
