@@ -18,8 +18,10 @@ def fitted(recipe: Recipe, task: Task) -> Recipe:
 
 def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
     """Refuse, before any long work, a recipe that does not fit its task."""
+    # Without a validation split nothing is measured on the way: it must be asked for, not come about by rounding.
+    unmeasured = any(name.startswith("validation") and value == 0 for name, value in recipe.task.options.items())
     for name, part in splits.items():
-        if not len(part) and name != "validation":  # without one, nothing is measured on the way
+        if not len(part) and not (name == "validation" and unmeasured):
             raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
     if recipe.generative is not None and recipe.generative.name == "vae" and task.scoring != "generation":
         raise GramError(f"A VAE draws from nothing: it cannot answer the puzzles of {task.name}.")

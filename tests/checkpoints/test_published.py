@@ -86,6 +86,7 @@ def fresh_slots(model: Reasoner, numbers: dict[str, Tensor]) -> Slots:
         inputs=numbers["inputs"],
         targets=numbers["labels"],
         state=state,
+        lifetime=torch.full((count,), 16),
         steps=torch.zeros(count, dtype=torch.long),
         min_steps=torch.zeros(count, dtype=torch.long),
         memory=torch.zeros_like(state.h),

@@ -14,13 +14,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import gram.cli.generation
-from gram import generation
 from gram.cli.app import app
 from gram.config import ModelConfig, Recipe
 from gram.errors import GramError, Interrupted
 from gram.evaluation.generation import score_samples
 from gram.evaluation.likelihood import likelihood
 from gram.experiments.images import image_rows
+from gram.inference import stream
 from gram.inference.sample import DRAWN_AT_ONCE, sample
 from gram.inference.stream import generate
 from gram.models.reasoner import Reasoner
@@ -91,7 +91,7 @@ def test_the_commands_are_registered() -> None:
 def test_a_broken_off_run_goes_on_to_the_same_result(
     solver: Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generation, "BLOCK", DRAWN_AT_ONCE)
+    monkeypatch.setattr(stream, "BLOCK", DRAWN_AT_ONCE)
     options, count, path = solver.options, 2 * DRAWN_AT_ONCE + 20, tmp_path / "boards.npz"
     whole = generate(solver, count, options)
 
@@ -103,7 +103,7 @@ def test_a_broken_off_run_goes_on_to_the_same_result(
             raise KeyboardInterrupt
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(generation, "sample", interrupted)
+    monkeypatch.setattr(stream, "sample", interrupted)
     with pytest.raises(KeyboardInterrupt):
         generate(solver, count, options, path=path)
     part = tmp_path / "boards.npz.part"
@@ -359,7 +359,7 @@ def test_ctrl_c_says_how_to_go_on(folders: dict[str, Path], tmp_path: Path, monk
     def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(generation, "sample", interrupted)
+    monkeypatch.setattr(stream, "sample", interrupted)
     out = tmp_path / "boards.npz"
     done = run(str(folders["gram"]), "--figure", str(tmp_path / "s.png"), "--out", str(out))
     assert isinstance(done.exception, Interrupted)

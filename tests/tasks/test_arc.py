@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gram.errors import GramError
-from gram.tasks import arc_grids as grids
+from gram.tasks.arc import grids
 from gram.tasks.arc.grids import IDENTITY, LENGTH, SIDE, Pair, from_canvas, to_canvas
 from gram.tasks.arc.task import ARC
 from gram.tasks.base import IGNORE, Examples, SplitName

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gram.errors import GramError
-from gram.tasks import arc_grids as grids
+from gram.tasks.arc import grids
 from gram.tasks.arc.grids import IDENTITY, LENGTH, SIDE, Augmentation, Grid, Pair, from_canvas, to_canvas
 from gram.tasks.arc.rows import canvas_hash, colour_sums, linear_hash
 from gram.tasks.base import Tokens

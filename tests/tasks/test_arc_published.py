@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from gram.recipe import load_recipe
-from gram.tasks import arc_grids as grids
+from gram.tasks.arc import grids
 from gram.tasks.arc.grids import IDENTITY
 from gram.tasks.arc.task import ARC
 from gram.tasks.base import SplitName

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gram.errors import GramError
 from gram.evaluation.weighting import DRAWS, ideal_coverage, weightings
-from gram.tasks import graphs
 from gram.tasks.base import IGNORE, SplitName, Tokens
+from gram.tasks.colouring import graphs
 from gram.tasks.colouring.task import EDGE, FIRST_COLOUR, NO_EDGE, PAD, Colouring
 
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")

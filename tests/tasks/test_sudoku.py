@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gram.errors import GramError
-from gram.tasks import sudoku_files
 from gram.tasks.base import SplitName, Tokens
+from gram.tasks.sudoku import files as sudoku_files
 from gram.tasks.sudoku.board import BLANK, PAD, SudokuBoard
 from gram.tasks.sudoku.extreme import SudokuExtreme
 from gram.tasks.sudoku.generated import SudokuGeneration, SudokuHard

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gram.errors import GramError
-from gram.tasks import make_task, sudoku_redig
-from gram.tasks.sudoku import SudokuHard
-from gram.tasks.sudoku_generator import hard_puzzles, minimal_puzzles
-from gram.tasks.sudoku_redig import MANY_GUESSES, Board, Redigger, hardest_jump, rate, walk
-from gram.tasks.sudoku_solver import Digits, geometry, solve
-from gram.tasks.sudoku_symmetry import canonical_puzzles, random_symmetries
+from gram.tasks import make_task
+from gram.tasks.sudoku import redig as sudoku_redig
+from gram.tasks.sudoku.generated import SudokuHard
+from gram.tasks.sudoku.generator import hard_puzzles, minimal_puzzles
+from gram.tasks.sudoku.redig import MANY_GUESSES, Board, Redigger, hardest_jump, rate, walk
+from gram.tasks.sudoku.solver import Digits, geometry, solve
+from gram.tasks.sudoku.symmetry import canonical_puzzles, random_symmetries
 
 
 @pytest.fixture(autouse=True)
