@@ -1,7 +1,9 @@
 """The machine at hand: which device, and an allocator that does not give memory back at every step."""
 
 import ctypes
+import subprocess
 import sys
+from functools import cache
 
 import torch
 
@@ -23,6 +25,22 @@ def keep_freed_memory() -> bool:
         return False
     settings = {_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: 2**31 - 1, _M_TOP_PAD: 64 * 2**20}
     return all([mallopt(parameter, value) == 1 for parameter, value in settings.items()])
+
+
+@cache
+def multiplies_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 matrices.
+
+    Some announce instructions for it that the system forbids, and a process that tries them dies: a child tries.
+    """
+    trial = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
+    return subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False).returncode == 0
+
+
+def check_precision(precision: str, device: str) -> None:
+    """Refuse an arithmetic that this machine does not have."""
+    if precision == "bf16-mixed" and device == "cpu" and not multiplies_bfloat16():
+        raise GramError("This CPU cannot multiply in bfloat16: set train.precision to 32-true.")
 
 
 def choose_device(name: str) -> str:

@@ -1,7 +1,6 @@
 """Choose depth and temperature on the validation split, by a rule that is stated before the test split is looked at."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from gram.errors import GramError
@@ -34,9 +33,8 @@ def try_settings(
         options = SampleOptions(width=width, depth=max(depths), temperature=temperature, seed=seed, keep_steps=True)
         drawn = sample(trained.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
         for depth in depths:
-            assert drawn.step_outputs is not None
-            cut = replace(drawn, outputs=drawn.step_outputs[:, :, depth - 1], steps=drawn.steps.clip(max=depth))
-            results.append({"depth": depth, "temperature": temperature, **score(trained.task, asked, cut)})
+            cut = score(trained.task, asked, drawn.at_depth(depth))
+            results.append({"depth": depth, "temperature": temperature, **cut})
     return results
 
 

@@ -77,6 +77,17 @@ class Trajectories:
         """Return some puzzles, or some trajectories: index is that of the first axes."""
         return self.each(lambda array: array[index])
 
+    def at_depth(self, depth: int) -> "Trajectories":
+        """These trajectories as they stood after `depth` steps; they must have kept their steps."""
+        if self.step_outputs is None or self.step_values is None or self.step_confidence is None:
+            raise ValueError("sample with keep_steps to read off a shallower depth")
+        return Trajectories(
+            self.step_outputs[:, :, depth - 1],
+            self.step_values[:, :, depth - 1],
+            self.step_confidence[:, :, depth - 1],
+            self.steps.clip(max=depth),
+        )
+
     def joined(self, more: "Trajectories") -> "Trajectories":
         """These trajectories, and then more of the same puzzles."""
         parts = [{field.name: getattr(each, field.name) for field in fields(each)} for each in (self, more)]

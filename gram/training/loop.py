@@ -19,7 +19,7 @@ from gram.checkpoints.folder import save_model
 from gram.config import Recipe
 from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate
-from gram.machine import choose_device, keep_freed_memory
+from gram.machine import check_precision, choose_device, keep_freed_memory
 from gram.models.baselines.model import Generative, check_options
 from gram.models.build import Model
 from gram.models.losses import trajectory_elbo
@@ -84,6 +84,7 @@ class Run:
     def __init__(self, recipe: Recipe, out: Path, console: Console) -> None:
         config = recipe.train
         device = choose_device(config.device)
+        check_precision(config.precision, device)
         if out.exists() and not out.is_dir():
             raise GramError(f"{out} is a file: choose another folder with --out.")
         if recipe.generative is not None:

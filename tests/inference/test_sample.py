@@ -67,6 +67,13 @@ def test_a_wider_run_begins_with_the_narrower(model: Reasoner) -> None:
     assert_same(sample(model, puzzles(4), replace(OPTIONS, width=5)), part(wide, np.s_[:, :5]))
 
 
+def test_a_shallower_depth_is_read_off_with_its_own_values(model: Reasoner) -> None:
+    deep = sample(model, puzzles(4), replace(OPTIONS, depth=6))
+    for depth in (1, 4):
+        assert_same(deep.at_depth(depth), sample(model, puzzles(4), replace(OPTIONS, depth=depth, keep_steps=False)))
+    assert not np.allclose(deep.at_depth(1).values, deep.values)  # the heads change their minds on the way
+
+
 def test_a_deeper_run_begins_with_the_shallower(model: Reasoner) -> None:
     deep = sample(model, puzzles(4), replace(OPTIONS, depth=6))
     shallow = sample(model, puzzles(4), replace(OPTIONS, depth=2))

@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from gram.config import Recipe
+from gram.errors import GramError
+from gram.machine import check_precision, multiplies_bfloat16
 from gram.tasks.nqueens import NQueens
 from gram.training import step as training
 from gram.training.launch import make_fabric
@@ -22,6 +24,7 @@ def after_steps(recipe: Recipe, steps: int = 3) -> tuple[Trainer, list[Tensor]]:
     return trainer, [trainer.step()["loss"].detach() for _ in range(steps)]
 
 
+@pytest.mark.skipif(not multiplies_bfloat16(), reason="this CPU cannot multiply in bfloat16")
 def test_bfloat16_follows_float32(queens_recipe: RecipeBuilder) -> None:
     trainer, mixed = after_steps(queens_recipe(train={"precision": "bf16-mixed"}))
     _, plain = after_steps(queens_recipe())
@@ -61,3 +64,11 @@ def test_fused_adamw_is_adamw() -> None:
             weight.grad = torch.sin(weight.detach() * step)
             optimizer.step()
     assert_close(*weights)
+
+
+def test_a_cpu_without_bfloat16_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_precision("32-true", "cpu")
+    monkeypatch.setattr("gram.machine.multiplies_bfloat16", lambda: False)
+    check_precision("bf16-mixed", "cuda")
+    with pytest.raises(GramError, match="cannot multiply in bfloat16"):
+        check_precision("bf16-mixed", "cpu")
