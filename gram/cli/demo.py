@@ -1,5 +1,7 @@
 """`make demo`: the shipped models at work on puzzles they were never trained on."""
 
+import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -31,7 +33,16 @@ def run_demo(console: Console, figure: Path, seed: int) -> None:
         f"\nThe boards over the steps of the first model's trajectories: {figure}", markup=False, soft_wrap=True
     )
     board = "/".join(["Q......."] + ["........"] * 7)
-    console.print(f'Your own: gram solve nqueens-8 "{board}"', markup=False, soft_wrap=True)
+    console.print(f'Your own: {command()} solve nqueens-8 "{board}"', markup=False, soft_wrap=True)
+
+
+def command() -> str:
+    """How `gram` is called from this folder: by name where the shell finds it, else by the path in its environment."""
+    installed = Path(sys.executable).with_name("gram")
+    if shutil.which("gram") or not installed.exists():
+        return "gram"
+    here = Path.cwd()
+    return str(installed.relative_to(here) if installed.is_relative_to(here) else installed)
 
 
 def _input_with_several_solutions(task: Task) -> Tokens:
