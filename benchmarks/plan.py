@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from gram.cli.bench import count_flops
-from gram.config import Recipe
+from gram.config import Recipe, load_recipe
 from gram.models.reasoner import Reasoner
-from gram.recipe import load_recipe
 from gram.tasks import make_task
 
 

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from gram.checkpoints.folder import CONFIG_FILE, load_model, load_puzzle_table
-from gram.config import Recipe
+from gram.config import Recipe, SampleOptions
 from gram.errors import GramError
 from gram.inference.anytime import Anytime, Until
 from gram.inference.estimate import Estimate, estimate
 from gram.inference.sample import Trajectories, sample
 from gram.inference.select import BY_HEADS, MEANING, Rule, check_rule, distinct, select
 from gram.machine import choose_device
-from gram.options import SampleOptions
 from gram.tasks import make_task
 from gram.tasks.base import Task, Tokens
 
 if TYPE_CHECKING:
-    from gram.models.baselines.model import Generative
-    from gram.models.build import Model
+    from gram.models.base import Model
     from gram.models.reasoner import Reasoner
 
 
@@ -67,18 +65,16 @@ class Solver:
         self.model = model
         self.task = task
         self.recipe = recipe
-        self.options = SampleOptions(**recipe.eval.model_dump())
-        if "steps" in model.sample_settings:
-            self.options = replace(self.options, steps=cast("Generative", model).law.sampling_steps)
+        self.options = recipe.eval
+        if model.sampling_steps is not None and self.options.steps is None:
+            self.options = replace(self.options, steps=model.sampling_steps)
 
     @property
     def reasoner(self) -> "Reasoner":
         """The model, if it thinks in steps; `GramError` for a generative one, which draws whole outputs."""
-        from gram.models.reasoner import Reasoner
-
-        if not isinstance(self.model, Reasoner):
+        if not self.model.recursive:
             raise GramError("This model draws whole outputs: it has no supervision steps, states or heads to look at.")
-        return self.model
+        return cast("Reasoner", self.model)
 
     @classmethod
     def from_pretrained(cls, name: str | Path, *, device: str = "auto") -> "Solver":
@@ -182,7 +178,7 @@ class Solver:
             valid,
             solutions,
             counts,
-            settings=options.heeded(self.model.sample_settings),
+            settings=options.only(self.model.supported),
             best=outputs[best],
             verified=bool(valid[best]),
             chosen_by=f"{MEANING[found]}, among {len(outputs)} trajectories ({int(valid.sum())} verified)",
@@ -195,15 +191,16 @@ class Solver:
         if unknown:
             known = ", ".join(SampleOptions.__dataclass_fields__)
             raise GramError(f"There is no sampling option '{unknown[0]}'; there is {known}.")
-        heeded = self.model.sample_settings
-        deaf = [name for name in options if name not in heeded]
-        if "keep_steps" in deaf:
+        supported = self.model.supported
+        unsupported = [name for name in options if name not in supported]
+        if "keep_steps" in unsupported:
             _ = self.reasoner  # refuses, and says why
-        if deaf:
-            raise GramError(f"'{deaf[0]}' means nothing to this model; it can be told {', '.join(sorted(heeded))}.")
-        chosen = replace(self.options, **options)
-        if "steps" in heeded:
-            cast("Generative", self.model).check(chosen)
+        if unsupported:
+            raise GramError(
+                f"Option '{unsupported[0]}' is not supported by this model. Supported: {', '.join(sorted(supported))}."
+            )
+        chosen = self.options.changed(**options)
+        self.model.check(chosen)
         return chosen
 
     def _checked(self, puzzle: Sequence[int] | Tokens) -> Tokens:

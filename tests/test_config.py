@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from gram.config import Recipe
+from gram.config import Recipe, load_recipe
 from gram.errors import GramError
-from gram.recipe import load_recipe
 
 
 def write(folder: Path, name: str, text: str) -> Path:

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gram.config import Recipe, parse_recipe
+from gram.config import Recipe, SampleOptions, parse_recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import HEADLINES, evaluate
-from gram.options import SampleOptions
 from gram.solver import load
 from gram.tasks import TASKS, make_task
 from gram.training.loop import train

@@ -9,9 +9,8 @@ import torch
 import yaml
 from omegaconf import OmegaConf
 
-from gram.config import Recipe
+from gram.config import Recipe, load_recipe
 from gram.models.reasoner import Reasoner
-from gram.recipe import load_recipe
 from gram.tasks import make_task
 
 ROOT = Path(__file__).parents[1]

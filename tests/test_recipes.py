@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from gram.training.objective import Objective
 from omegaconf import OmegaConf
 
-from gram.config import ModelConfig, Recipe
+from gram.config import ModelConfig, Recipe, load_recipe
 from gram.models.reasoner import Reasoner
-from gram.recipe import load_recipe
 from gram.tasks import make_task
 from gram.training.distributed import Team
-from gram.training.objective import Objective
 from gram.training.optim import build_optimizers
 from gram.training.slots import SlotFeeder
 

@@ -12,12 +12,11 @@ import gram
 from gram import solver as solver_module
 from gram.checkpoints.folder import save_model
 from gram.cli.report import answers_as_json, side_by_side
-from gram.config import Recipe
+from gram.config import Recipe, SampleOptions
 from gram.errors import GramError
 from gram.inference.sample import Trajectories
 from gram.inference.select import RULES
 from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
 from gram.solver import Solver, find_model, shipped_models
 from gram.tasks.base import Tokens
 from gram.tasks.nqueens import NQueens

@@ -13,11 +13,12 @@ from safetensors.torch import load_file, save_file
 
 from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
-from gram.models.build import Model, build_model
+from gram.models.base import Model
+from gram.models.registry import build_model
 from gram.tasks.base import Structure
 
-FORMAT = 1
-CONFIG_FILE, WEIGHTS_FILE, PUZZLES_FILE = "config.json", "model.safetensors", "puzzles.json"
+FORMAT = 2
+CONFIG_FILE, WEIGHTS_FILE, PUZZLES_FILE, RUN_FILE = "config.json", "model.safetensors", "puzzles.json", "run.json"
 
 
 def save_model(
@@ -39,7 +40,7 @@ def save_model(
         **(extra or {}),
     }
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path, metadata={"kind": model.kind}))
+    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path, metadata={"kind": model.checkpoint_type}))
     if puzzle_table is not None:
         write_whole(folder / PUZZLES_FILE, lambda path: path.write_text(json.dumps(puzzle_table)))
     write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
@@ -88,9 +89,11 @@ def read_structure(path: Path, config: dict[str, Any]) -> Structure:
 
 
 def check_format(path: Path, found: int) -> None:
-    """Refuse what a newer gram has written."""
+    """Refuse what another version of gram has written."""
     if found > FORMAT:
         raise GramError(f"{path} has format {found}, newer than this gram reads ({FORMAT}): upgrade gram.")
+    if found < FORMAT:
+        raise GramError(f"{path} has format {found}, of an older gram: convert it with `gram migrate FOLDER`.")
 
 
 def load_puzzle_table(folder: Path) -> dict[str, Any] | None:
@@ -120,12 +123,14 @@ def load_weights(model: Model, path: Path) -> None:
     """Load a safetensors file into a model; every tensor must be there, with the right shape, and no other."""
     try:
         with safe_open(path, "pt") as file:
-            kind = (file.metadata() or {}).get("kind", model.kind)
+            kind = (file.metadata() or {}).get("kind", model.checkpoint_type)
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
         raise GramError(f"{path} is truncated or not a safetensors file: {error}.") from error
-    if kind != model.kind:  # an MDLM and an absorbing D3PM have the same tensors
-        raise GramError(f"{path} does not fit the model in config.json: it is of kind '{kind}', not '{model.kind}'.")
+    if kind != model.checkpoint_type:  # an MDLM and an absorbing D3PM have the same tensors
+        raise GramError(
+            f"{path} does not fit the model in config.json: it is of kind '{kind}', not '{model.checkpoint_type}'."
+        )
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if expected != found:

@@ -18,7 +18,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from gram.checkpoints.folder import save_model
-from gram.config import EvalConfig, ModelConfig, ObjectiveConfig, Recipe, TaskConfig, describe
+from gram.config import ModelConfig, ObjectiveConfig, Recipe, SampleOptions, TaskConfig, describe
 from gram.errors import GramError
 from gram.models.layers import NORM_EPSILON, ROPE_BASE
 from gram.models.reasoner import Reasoner
@@ -86,7 +86,7 @@ def import_checkpoint(
     if known is not None and (known.vocab_size, known.length) != (model.vocab_size, model.length):
         raise GramError(f"{path} was not trained on {task}: its vocabulary or length is another.")
     # The published evaluation runs every example to the last step, and a deterministic model has one trajectory.
-    evaluation = EvalConfig(depth=config.supervision_steps, width=1)
+    evaluation = SampleOptions(depth=config.supervision_steps, width=1)
     recipe = Recipe(task=TaskConfig(name=task), model=config, objective=objective, eval=evaluation)
     save_model(out, model, recipe, extra={"imported": {"file": path.name, "as": kind}})
     return out

@@ -14,8 +14,8 @@ from gram.errors import GramError, Interrupted, PeerDied
 from gram.progress import bar
 
 if TYPE_CHECKING:
+    from gram.config import SampleOptions
     from gram.inference.resampling import Resampling
-    from gram.options import SampleOptions
     from gram.solver import Solver
 
 app = typer.Typer(
@@ -180,7 +180,7 @@ def solve(
         import torch
 
         torch.set_num_threads(1)
-    settings = options.heeded(solver.model.sample_settings) | ({} if figure is None else {"keep_steps": True})
+    settings = options.only(solver.model.supported) | ({} if figure is None else {"keep_steps": True})
     if watch:
         result = watch_search(
             console, solver, solver.stream(given, until=until or options.width, **settings), chosen_by
@@ -213,7 +213,7 @@ def data(
     """Prepare a task's data; print its splits, their hash, solution counts, and examples."""
     check_target(figure, FIGURES)
     from gram.cli.data_report import report_data
-    from gram.recipe import parse_options
+    from gram.config import parse_options
     from gram.tasks import make_task
 
     report_data(console, make_task(task, **parse_options(options or [])), show, figure)

@@ -11,18 +11,14 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from gram.config import Recipe
-from gram.errors import GramError
+from gram.config import Recipe, SampleOptions
 from gram.inference.sample import sample
 from gram.machine import choose_device, keep_freed_memory
-from gram.options import SampleOptions
 from gram.tasks import make_task
-from gram.training.fit import fitted
+from gram.training.fit import resolve_recipe
 from gram.training.launch import make_fabric
 from gram.training.step import Trainer
 
-PARTS = ("forward", "backward", "clip", "apply", "feed")
-"""The methods of `Trainer` that a step is made of."""
 MATRIX = 1024
 MULTIPLIES = 10
 WARM_UP = 3
@@ -44,15 +40,13 @@ def matmul_speed(device: torch.device, repeats: int = MULTIPLIES) -> float:
 
 def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
     """Train `steps` steps and sample `puzzles` test inputs; every figure, JSON-ready."""
-    if recipe.generative is not None:
-        raise GramError("gram bench splits the time of a recursive model: it cannot measure a generative one yet.")
     config = recipe.train
     if config.threads:
         torch.set_num_threads(config.threads)
     keep_freed_memory()
     task = make_task(recipe.task.name, **recipe.task.options)
     fabric = make_fabric(choose_device(config.device), config.precision)
-    trainer = Trainer(fitted(recipe, task), task, task.split("train"), fabric)
+    trainer = Trainer(resolve_recipe(recipe, task), task, task.split("train"), fabric)
     for _ in range(WARM_UP):
         trainer.step()
     flops = count_flops(trainer.step)
@@ -65,7 +59,7 @@ def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
         "slots": config.slots,
         "steps_per_second": 1 / per_step,
         "supervision_steps_per_second": config.slots / per_step,
-        "examples_per_second": config.slots / per_step / trainer.objective.steps_per_example,
+        "examples_per_second": config.slots / per_step / trainer.model.steps_per_example,
         "gflop_per_step": flops / 1e9,
         "gflop_per_second": flops / 1e9 / per_step,
         "matmul_peak_gflop_per_second": max(timed["peaks"]),
@@ -73,9 +67,8 @@ def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
         "time_shares": {name: value / sum(timed["seconds"]) for name, value in timed["parts"].items()},
         "peak_memory_megabytes": peak_memory(fabric.device),  # of training: sampling comes after
     }
-    options = SampleOptions(**recipe.eval.model_dump())
     inputs = task.split("test").distinct(puzzles)
-    result["inference"] = _inference(trainer, inputs, options)
+    result["inference"] = _inference(trainer, inputs, recipe.eval)
     return result
 
 
@@ -99,24 +92,24 @@ def _timed_steps(trainer: Trainer, steps: int) -> dict[str, Any]:
 
     The forward pass is also split by whether it is tracked for the gradient.
     """
-    parts = dict.fromkeys(("forward without gradient", "forward with gradient", "backward", "optimiser", "data"), 0.0)
-    names = {"forward": "forward with gradient", "clip": "optimiser", "apply": "optimiser", "feed": "data"}
+    names = ("forward without gradient", "forward with gradient", "backward", "optimiser", "data")
+    parts = dict.fromkeys(names, 0.0)
     device = trainer.fabric.device
-    for method in PARTS:
-        _clock(trainer, method, device, parts, partial(str, names.get(method, method)))
-    _clock(
-        trainer.model,
-        "propose",
-        device,
-        parts,
-        lambda: "" if torch.is_grad_enabled() else "forward without gradient",
-    )
-    nested = parts | {"backward": 0.0}
-    _clock(trainer.objective, "backward", device, nested, partial(str, "backward"))
+    clocked: list[tuple[Any, str, str]] = [
+        (trainer, "forward_backward", "forward with gradient"),
+        (trainer.fabric, "backward", "backward"),
+        (trainer, "clip", "optimiser"),
+        (trainer, "apply", "optimiser"),
+        (trainer.feeder, "offer", "data"),
+        (trainer.pool, "take", "data"),
+    ]
+    for owner, method, name in clocked:
+        _clock(owner, method, device, parts, partial(str, name))
+    if trainer.model.recursive:
+        untracked = "forward without gradient"
+        _clock(trainer.model, "propose", device, parts, lambda: "" if torch.is_grad_enabled() else untracked)
     timed = beside_peak(trainer.step, device, steps)
-    # Pieces of the slots go backward within the forward pass.
-    parts["forward with gradient"] -= parts["forward without gradient"] + nested["backward"]
-    parts["backward"] += nested["backward"]
+    parts["forward with gradient"] -= parts["forward without gradient"] + parts["backward"] + parts["data"]
     return timed | {"parts": parts}
 
 

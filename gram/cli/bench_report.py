@@ -35,7 +35,7 @@ def bench_all(
             results[name] = _read(source)
             continue
         from gram.cli.bench import bench
-        from gram.recipe import load_recipe
+        from gram.config import load_recipe
 
         recipe = load_recipe(source, overrides)
         with console.status(f"measuring {source}"):

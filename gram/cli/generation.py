@@ -30,7 +30,7 @@ from gram.errors import GramError, Interrupted
 from gram.progress import bar
 
 if TYPE_CHECKING:
-    from gram.options import SampleOptions
+    from gram.config import SampleOptions
     from gram.solver import Solver
 
 STEPS = "8,16,32,64,128,256"
@@ -124,7 +124,7 @@ def likelihood(
     for name, solver in solvers.items():
         examples = solver.task.split(split)
         with bar(console, f"measuring {name}", min(limit, len(examples))) as advance:
-            found[name] = measure(solver.model, solver.recipe, examples, limit=limit, seed=seed, progress=advance)
+            found[name] = measure(solver.model, examples, limit=limit, seed=seed, progress=advance)
     some = next(iter(solvers.values())).task
     title = f"{some.name}, {split} split {some.split_hash()}: log p(answer | input), mean over rows"
     table = Table("model", "parameters", "nats", "standard error", "rows", "how", title=title)
@@ -199,12 +199,10 @@ def images(
 def _options_of_each(solvers: "dict[str, Solver]", **given: Any) -> "dict[str, SampleOptions]":
     """Different models stand beside each other: each is told what it heeds, and everything must be heeded by one."""
     for key, value in given.items():
-        if value is not None and not any(key in solver.model.sample_settings for solver in solvers.values()):
+        if value is not None and not any(key in solver.model.supported for solver in solvers.values()):
             raise GramError(f"--{key} means nothing to any of these models.")
     return {
-        name: sampling_options(
-            solver, **{key: value for key, value in given.items() if key in solver.model.sample_settings}
-        )
+        name: sampling_options(solver, **{key: value for key, value in given.items() if key in solver.model.supported})
         for name, solver in solvers.items()
     }
 

@@ -65,10 +65,9 @@ def latent(
     solver = load_solver(model, device)
     given = solver.task.parse(puzzle) if puzzle else _with_most_solutions(solver.task)
     options = solver.with_options(width=width, **({} if depth is None else {"depth": depth}))
-    from gram.inference.sample import is_deterministic
     from gram.plots.latent import latent_figure, latent_paths
 
-    count = 1 if is_deterministic(solver.reasoner, options) else width
+    count = 1 if solver.reasoner.is_deterministic(options) else width
     paths = latent_paths(solver, given, width=count, depth=options.depth, seed=seed)
     title = (
         f"{Path(model).name}: {count} trajectories of {options.depth} steps, {int(paths.valid.sum())} end in a solution"

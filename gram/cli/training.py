@@ -27,7 +27,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a model by a recipe, and evaluate it on the test split. SIGTERM and Ctrl-C save the run first."""
-    from gram.recipe import load_recipe
+    from gram.config import load_recipe
 
     settings = None if recipe is None else load_recipe(recipe, overrides or [])
     if resume is not None:
@@ -66,8 +66,8 @@ def tune(
     coverage; if none does, the one with the highest accuracy.
     """
     from gram.checkpoints.folder import CONFIG_FILE, change_eval_settings
+    from gram.config import SampleOptions
     from gram.evaluation.tune import choose_setting, try_settings
-    from gram.options import SampleOptions
 
     if not (model / CONFIG_FILE).is_file():
         raise GramError(f"{model} is not the folder of a trained model: {CONFIG_FILE} is missing.")
@@ -160,7 +160,7 @@ def sweep(
     """Train every combination of values, side by side; print mean and standard deviation over the seeds."""
     check_target(json_file)
     from gram.cli.sweep import plan, run_jobs, summary
-    from gram.recipe import load_recipe
+    from gram.config import load_recipe
 
     fixed, planned = plan(overrides, out)
     for job in planned:  # a wrong key must not be found by the last run

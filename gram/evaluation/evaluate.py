@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation.generation import score_samples
 from gram.evaluation.metrics import measure, summarise
 from gram.inference.resampling import Resampling, search
 from gram.inference.sample import Progress, Trajectories, sample
 from gram.inference.select import BY_HEADS, RULES
-from gram.models.build import Model
+from gram.models.base import Model
 from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
 from gram.tasks.base import Distinct, Examples, SplitName, Task
 
 if TYPE_CHECKING:
@@ -54,16 +54,18 @@ def evaluate(
         raise GramError(f"The {split} split of {task.name} is empty: there is nothing to evaluate.")
     asked = examples.distinct(limit)
     if resampling is not None:
-        if not isinstance(model, Reasoner):
+        if not model.recursive:
             raise GramError("Only trajectories of a recursive model can be resampled.")
-        trajectories = search(model, asked.inputs, options, resampling, puzzle_ids=asked.puzzle_ids, progress=progress)
+        trajectories = search(
+            cast(Reasoner, model), asked.inputs, options, resampling, puzzle_ids=asked.puzzle_ids, progress=progress
+        )
     elif fabric is None:
         trajectories = sample(model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
     else:
         from gram.inference.sharded import sample_together
 
         trajectories = sample_together(fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
-    settings = options.heeded(model.sample_settings - {"keep_steps"})
+    settings = options.only(model.supported - {"keep_steps"})
     extra: dict[str, Any] = {}
     if resampling is not None:
         sizes = {str(step): float(np.mean(some)) for step, some in resampling.sample_sizes.items()}
@@ -73,7 +75,7 @@ def evaluate(
 
         extra["calibration"] = calibration(task, asked.inputs, trajectories)
     return {
-        **score(task, asked, trajectories, submission, heads=isinstance(model, Reasoner)),
+        **score(task, asked, trajectories, submission, heads=model.recursive),
         **extra,
         **settings,
         "task": task.name,

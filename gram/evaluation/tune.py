@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
 from gram.inference.sample import sample
-from gram.models.build import Trained
-from gram.options import SampleOptions
+from gram.models.base import Trained
 
 
 def try_settings(

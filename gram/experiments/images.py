@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gram.config import SampleOptions
 from gram.evaluation.image_scores import ImageScores, Network, image_scores
 from gram.inference.sample import Progress, sample
 from gram.inference.stream import blank_input, generate
-from gram.models.baselines.model import Generative
-from gram.options import SampleOptions
 from gram.solver import Solver
 
 AT_ONCE = 250
@@ -53,15 +52,15 @@ def image_rows(
 
     All depths look at the same trajectories, so they differ by the steps alone.
     """
-    if isinstance(solver.model, Generative):
-        steps = options.steps or solver.model.law.sampling_steps
-        drawn = {steps: generate(solver, count, options, progress=progress)}
-    else:
+    if solver.model.recursive:
         drawn = _by_depth(solver, count, depths, options, progress)
+    else:
+        steps = options.steps or solver.model.sampling_steps or 1
+        drawn = {steps: generate(solver, count, options, progress=progress)}
     rows = []
     for steps, images in drawn.items():
         scores = image_scores(images, network=network, device=device, seed=options.seed)
-        settings = options.heeded(solver.model.sample_settings & {"temperature", "seed"})
+        settings = options.only(solver.model.supported & {"temperature", "seed"})
         rows.append(Row(name, steps, solver.model.parameter_count, settings, scores, images[:SHOWN]))
     return rows
 

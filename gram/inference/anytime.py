@@ -8,13 +8,14 @@ from typing import Literal
 
 import numpy as np
 
+from gram.config import SampleOptions
 from gram.errors import GramError
-from gram.inference.batch import Batch, Steps
 from gram.inference.estimate import Estimate, estimate
 from gram.inference.sample import Trajectories
 from gram.inference.select import distinct
+from gram.models.base import Steps
 from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
+from gram.models.rollout import Batch
 from gram.tasks.base import Task, Tokens
 
 FIRST_WAVE = 20

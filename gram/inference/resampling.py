@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gram.config import SampleOptions
 from gram.errors import GramError
-from gram.inference.batch import Batch, automatic_chunk
-from gram.inference.sample import Progress, Trajectories, is_deterministic
+from gram.inference.sample import Progress, Trajectories
+from gram.models.noise import derive, uniform
 from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
+from gram.models.rollout import Batch, automatic_chunk
 from gram.tasks.base import Tokens
 
 NOBODY = -1
@@ -70,7 +71,7 @@ def search(
 ) -> Trajectories:
     """What `sample` returns, at equally many network calls, with resampling on the way."""
     resampling.check(options)
-    if is_deterministic(model, options):
+    if model.is_deterministic(options):
         raise GramError("All trajectories of a deterministic model are equal: there is nothing to resample.")
     found = Trajectories.empty(len(inputs), options, model.length)
     group = max(1, automatic_chunk(model) // options.width)
@@ -95,7 +96,7 @@ def _resample(batch: Batch, values: NDArray[np.float32], resampling: Resampling,
     for number, row in enumerate(values.astype(np.float64)):
         weights = np.maximum(row, 1e-6) ** resampling.power
         resampling.sample_sizes.setdefault(step, []).append(effective_sample_size(weights))
-        key = (batch.digests[batch.puzzle[number * width]], NOBODY, f"r{step}")
-        uniform = float(torch.special.ndtr(batch.noise.draw([key], 1)))
-        survivors.append(number * width + systematic(weights, uniform))
+        puzzle = batch.puzzle[number * width : number * width + 1]
+        key = derive(batch.puzzle_keys[torch.from_numpy(puzzle)], NOBODY, step)
+        survivors.append(number * width + systematic(weights, float(uniform(key))))
     batch.state = batch.state.rows(torch.from_numpy(np.concatenate(survivors)).to(batch.device))

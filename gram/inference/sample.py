@@ -5,19 +5,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from gram.errors import GramError
-from gram.inference.batch import Batch, Steps
-from gram.models.baselines.model import Generative
-from gram.models.build import Model
-from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
+from gram.config import SampleOptions
+from gram.models.base import Model, Steps
 from gram.tasks.base import Tokens
-
-DRAWN_AT_ONCE = 256
-"""Outputs that a generative model draws together."""
 
 Progress = Callable[[int], None]
 """Called with the number of trajectories that have just ended."""
@@ -127,51 +119,16 @@ def sample(
     puzzles change it. The numbers begin with `first`: so the same call goes on where another ended.
     """
     puzzles, width = len(inputs), options.width
-    if options.steps is not None and "steps" not in model.sample_settings:
-        raise GramError("Only diffusion models sample in a number of steps; choose the depth of a recursive model.")
-    if isinstance(model, Generative):
-        return _drawn(model, inputs, options, first, progress)
-    if width > 1 and is_deterministic(model, options):
+    model.check(options)
+    if width > 1 and model.is_deterministic(options):
         every = None if progress is None else lambda count: progress(count * width)
         alone = replace(options, width=1)
         one = sample(model, inputs, alone, puzzle_ids=puzzle_ids, chunk=chunk, progress=every)
         return one.widened(width)
     found = Trajectories.empty(puzzles, options, model.length)
     jobs: Iterable[tuple[int, int]] = ((puzzle, first + number) for puzzle in range(puzzles) for number in range(width))
-    for made in Batch(model, inputs, options, puzzle_ids).run(jobs, chunk):
+    for made in model.roll_out(inputs, jobs, options, puzzle_ids=puzzle_ids, chunk=chunk):
         found.record(replace(made, trajectory=made.trajectory - first))
         if progress is not None:
             progress(int(made.ended.sum()))
     return found
-
-
-def _drawn(
-    model: Generative, inputs: Tokens, options: SampleOptions, first: int, progress: Progress | None
-) -> Trajectories:
-    """Whole outputs of a generative model, which has no steps to keep and no heads to ask.
-
-    Its noise belongs to (seed, chunk of rows): the same call gives the same outputs, another width may give others.
-    """
-    if first % DRAWN_AT_ONCE or (first and len(inputs) > 1):
-        raise GramError(f"A generative model goes on with one input, at a multiple of {DRAWN_AT_ONCE} samples.")
-    if options.keep_steps:
-        raise GramError("A generative model draws whole outputs: it has no supervision steps to look at.")
-    found = Trajectories.empty(len(inputs), options, model.length)
-    found.steps[:] = options.steps or model.law.sampling_steps
-    rows = np.stack([np.repeat(np.arange(len(inputs)), options.width), np.tile(np.arange(options.width), len(inputs))])
-    for number, start in enumerate(range(0, rows.shape[1], DRAWN_AT_ONCE)):
-        puzzle, trajectory = rows[:, start : start + DRAWN_AT_ONCE]
-        chunk = first // DRAWN_AT_ONCE + number
-        generator = torch.Generator(device=model.device).manual_seed(options.seed * 2**20 + chunk)
-        given = torch.from_numpy(inputs[puzzle]).to(model.device)
-        drawn = model.sample(given, generator, options)
-        found.outputs[puzzle, trajectory] = drawn.cpu().numpy()
-        if progress is not None:
-            progress(len(puzzle))
-    return found
-
-
-def is_deterministic(model: Reasoner, options: SampleOptions) -> bool:
-    """Whether every trajectory of a puzzle is the same, so that one is enough."""
-    silent = not model.is_random or options.temperature == 0
-    return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb

@@ -8,9 +8,9 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gram.config import SampleOptions
 from gram.inference.sample import Trajectories, sample
-from gram.models.build import Model
-from gram.options import SampleOptions
+from gram.models.base import Model
 from gram.tasks.base import Tokens
 
 

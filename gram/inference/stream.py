@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gram.config import SampleOptions
 from gram.errors import GramError
-from gram.inference.sample import DRAWN_AT_ONCE, Progress, sample
-from gram.models.build import Trained
-from gram.options import SampleOptions
+from gram.inference.sample import Progress, sample
+from gram.models.base import Trained
 from gram.tasks.base import Task, Tokens
 from gram.tasks.store import UNREADABLE
 
 Rows = NDArray[np.uint8]
 """[samples, length] tokens; every task that generates has fewer than 256."""
 
-BLOCK = 4 * DRAWN_AT_ONCE
+BLOCK = 1024
 """Samples that are written together."""
 
 
@@ -87,7 +87,7 @@ def already_drawn(trained: Trained, count: int, options: SampleOptions, path: Pa
         rows = (file.seek(0, 2) - len(header)) // trained.task.length
     if rows > count:
         raise GramError(f"{part} holds {rows:,} samples already: ask for as many, or choose another name.")
-    return rows // DRAWN_AT_ONCE * DRAWN_AT_ONCE
+    return rows // BLOCK * BLOCK
 
 
 def read_samples(path: Path) -> tuple[Rows, dict[str, Any]]:
@@ -105,7 +105,7 @@ def read_samples(path: Path) -> tuple[Rows, dict[str, Any]]:
 
 def chosen_options(trained: Trained, options: SampleOptions) -> dict[str, Any]:
     """Those of the options that decide what the samples are, but their number."""
-    return options.heeded(trained.model.sample_settings - {"width", "keep_steps"})
+    return options.only(trained.model.supported - {"width", "keep_steps"})
 
 
 def blank_input(task: Task) -> Tokens:

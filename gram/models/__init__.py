@@ -1,9 +1,10 @@
-"""Every model: the recursive reasoner, its parts and its losses, and the generative baselines.
+"""Every model: the contract, the recursive reasoner with its parts and losses, and the baselines.
 
 A model knows no task and no training loop.
 """
 
-from gram.models.build import Model, Trained, build_model
-from gram.models.reasoner import Reasoner, State
+from gram.models.base import Carry, Model, State, Trained
+from gram.models.reasoner import Reasoner
+from gram.models.registry import build_model
 
-__all__ = ["Model", "Reasoner", "State", "Trained", "build_model"]
+__all__ = ["Carry", "Model", "Reasoner", "State", "Trained", "build_model"]

@@ -59,7 +59,7 @@ class GaussianHead(nn.Module):
         """x [batch, tokens, dim] -> the distribution of epsilon; the ablations of the mechanism are here."""
         if self.mechanism == "guide_only":
             # Variance 0 has no finite KL: unit sigma makes the KL half the squared distance of the means, and
-            # `Guidance.draw` adds no noise.
+            # `Guidance` adds no noise.
             mean = self.mean(x)
             return Gaussian(mean, torch.zeros_like(mean))
         log_sigma = (self.log_sigma(x) + self.offset).clamp(*self.range)
@@ -67,24 +67,58 @@ class GaussianHead(nn.Module):
         return Gaussian(mean, log_sigma)
 
 
+class Transition(NamedTuple):
+    """The end of a latent transition: the new h, and the distributions that epsilon could come from."""
+
+    h: Tensor
+    """[batch, tokens, dim]"""
+    prior: Gaussian | None = None
+    """p(epsilon | u); None for models without guidance heads"""
+    posterior: Gaussian | None = None
+    """q(epsilon | u, y), where targets were given"""
+
+
+class NoGuidance(nn.Module):
+    """A deterministic transition: h = u."""
+
+    noisy = False
+    learned = False
+
+    def embed_targets(self, targets: Tensor) -> None:
+        """Return nothing: there is no posterior that could see the targets."""
+
+    def forward(self, u: Tensor, e_y: None, noise: Tensor | None, temperature: float = 1.0) -> Transition:
+        """Return u [batch, tokens, dim] itself."""
+        return Transition(u)
+
+
 class FixedNoise(nn.Module):
     """Guidance without heads: epsilon ~ N(0, sigma^2 I) with a constant sigma, whatever the state and the target."""
+
+    noisy = True
+    learned = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.sigma = math.exp(config.log_sigma_init)
 
-    def draw(self, u: Tensor, noise: Tensor, temperature: float = 1.0) -> Tensor:
-        """h = u + epsilon."""
-        return torch.add(u, noise, alpha=temperature * self.sigma)
+    def embed_targets(self, targets: Tensor) -> None:
+        """Return nothing: there is no posterior that could see the targets."""
+
+    def forward(self, u: Tensor, e_y: None, noise: Tensor | None, temperature: float = 1.0) -> Transition:
+        """Return h = u + epsilon; without noise, u itself."""
+        return Transition(u if noise is None else torch.add(u, noise, alpha=temperature * self.sigma))
 
 
 class Guidance(nn.Module):
     """Prior p(epsilon | u) and posterior q(epsilon | u, y)."""
 
+    learned = True
+
     def __init__(self, config: ModelConfig, vocab_size: int, symbols: Symbols | None = None) -> None:
         super().__init__()
         self.mechanism = config.guidance
+        self.noisy = config.guidance != "guide_only"
         self.puzzle_tokens = config.puzzle_tokens
         self.symbols = symbols
         self.prior = GaussianHead(config)
@@ -110,7 +144,20 @@ class Guidance(nn.Module):
             e_y = torch.cat((front, e_y), dim=1)
         return e_y  # type: ignore[no-any-return]
 
-    def draw(self, u: Tensor, distribution: Gaussian, noise: Tensor, temperature: float = 1.0) -> Tensor:
-        """h = u + epsilon; `direct` takes epsilon itself as the new state."""
-        epsilon = distribution.sample(noise, 0.0 if self.mechanism == "guide_only" else temperature)
-        return epsilon if self.mechanism == "direct" else u + epsilon
+    def forward(self, u: Tensor, e_y: Tensor | None, noise: Tensor | None, temperature: float = 1.0) -> Transition:
+        """Return h = u + epsilon, with epsilon from the posterior if e_y is given, else from the prior.
+
+        Without noise epsilon is the mean. The ablation `direct` takes epsilon itself as the new state.
+        """
+        prior = self.prior(u)
+        posterior = None if e_y is None else self.posterior(u + e_y)
+        chosen = prior if posterior is None else posterior
+        epsilon = chosen.mean if noise is None or not self.noisy else chosen.sample(noise, temperature)
+        return Transition(epsilon if self.mechanism == "direct" else u + epsilon, prior, posterior)
+
+
+def build_guidance(config: ModelConfig, vocab_size: int, symbols: Symbols | None) -> NoGuidance | FixedNoise | Guidance:
+    """Make what a configuration's `guidance` names."""
+    if config.guidance == "none":
+        return NoGuidance()
+    return FixedNoise(config) if config.guidance == "fixed" else Guidance(config, vocab_size, symbols)

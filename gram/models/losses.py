@@ -14,7 +14,6 @@ from torch import Tensor
 
 from gram.models.coders import Readout
 from gram.models.guidance import Gaussian, kl_divergence
-from gram.models.reasoner import Noise, Reasoner
 from gram.tasks.base import IGNORE
 
 
@@ -78,46 +77,3 @@ def halt_loss(readout: Readout, right: Tensor, continue_target: Tensor | None, k
     error = squared_error if kind == "squared" else partial(F.binary_cross_entropy_with_logits, reduction="none")
     loss = error(readout.q_halt, right.float())
     return loss if continue_target is None else loss + error(readout.q_continue, continue_target)
-
-
-def random_noise(like: Tensor, generator: torch.Generator) -> Noise:
-    """Standard-normal noise in the shape of a state, fresh for every transition."""
-
-    def draw(_transition: int) -> Tensor:
-        return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
-
-    return draw
-
-
-@torch.no_grad()
-def trajectory_elbo(
-    model: Reasoner,
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    puzzle_ids: Tensor | None = None,
-    kind: str,
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    """-ELBO of the whole trajectory, and the mean surrogate beside it, per labelled token: two [rows] tensors.
-
-    The ELBO decodes once, at the end, and sums the KL of all T x N_sup transitions; the surrogate is the mean over
-    supervision steps of reconstruction plus the KL of that step's last transition (the paper's appendix).
-    """
-    if model.guidance is None:
-        raise ValueError("a model without guidance has no ELBO")
-    count = labelled_count(targets)
-    e_x, e_y = model.encoder(inputs, puzzle_ids), model.guidance.embed_targets(targets)
-    state = model.initial_state(len(inputs))
-    total_kl = torch.zeros(len(inputs), device=inputs.device)
-    surrogates = []
-    for n in range(model.config.supervision_steps):
-        first = torch.full((len(inputs),), n * model.config.transitions, device=inputs.device)
-        output = model.step(state, e_x, random_noise(state.h, generator), e_y=e_y, first_transition=first)
-        state = output.state
-        pairs = zip(output.posteriors, output.priors, strict=True)
-        kls = [kl_divergence(q, p).sum(dim=-1) / count for q, p in pairs]
-        total_kl += torch.stack(kls).sum(dim=0)
-        reconstruction = reconstruction_loss(model.decoder.logits(state.h), targets, kind)
-        surrogates.append(reconstruction + kls[-1])
-    return reconstruction + total_kl, torch.stack(surrogates).mean(dim=0)

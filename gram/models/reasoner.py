@@ -8,59 +8,30 @@ is one latent transition; T transitions make one supervision step.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gram.config import ModelConfig
+from gram.config import ModelConfig, ObjectiveConfig, SampleOptions, Section
+from gram.models.base import Carry, Job, Metrics, Model, Rows, State, StepContext, StepResult, Steps
 from gram.models.coders import Decoder, Encoder, Readout
 from gram.models.constraints import ConstraintBlock, Sets
-from gram.models.guidance import FixedNoise, Gaussian, Guidance
+from gram.models.guidance import Gaussian, build_guidance
 from gram.models.layers import Block, Network, Rope
+from gram.models.losses import labelled_count
+from gram.models.objective import supervision_step, trajectory_elbo
+from gram.models.rollout import Batch
 from gram.models.symbols import Symbols
-from gram.tasks.base import Structure
+from gram.tasks.base import Structure, Tokens
 
 CACHED_NUMBERS = 2**19
 """Numbers of an intermediate result that a core's cache holds, roughly; the speed hardly depends on it."""
 
-Early = Callable[[Gaussian, Gaussian], None]
-"""Takes prior and posterior of a transition before the tracked span, and computes their gradients at once."""
-Noise = Callable[[int], Tensor]
-"""Gives the standard-normal noise [batch, tokens, dim] of transition t within a supervision step."""
-
-
-class State(NamedTuple):
-    """The latent state z = (h, l)."""
-
-    h: Tensor
-    """[batch, tokens, dim] high level, the only part that is decoded"""
-    l: Tensor | None  # noqa: E741 - the paper's name
-    """[batch, tokens, dim] low level; None for a flat state"""
-
-    def rows(self, index: Tensor | slice) -> "State":
-        """Select rows of the batch."""
-        return State(self.h[index], None if self.l is None else self.l[index])
-
-    def detach(self) -> "State":
-        """Cut the gradient."""
-        return State(self.h.detach(), None if self.l is None else self.l.detach())
-
-    @staticmethod
-    def cat(states: "list[State]") -> "State":
-        """Join along the batch."""
-        lows = [state.l for state in states if state.l is not None]
-        return State(torch.cat([state.h for state in states]), torch.cat(lows) if lows else None)
-
-    @staticmethod
-    def where(mask: Tensor, yes: "State", no: "State") -> "State":
-        """Choose by row; mask [batch]."""
-        mask = mask[:, None, None]
-        low = None if yes.l is None or no.l is None else torch.where(mask, yes.l, no.l)
-        return State(torch.where(mask, yes.h, no.h), low)
+Noise = Callable[[int], Tensor | None]
+"""Gives the standard-normal noise [batch, tokens, dim] of transition t within a supervision step; None for none."""
 
 
 @dataclass
@@ -69,28 +40,31 @@ class StepOutput:
 
     state: State
     priors: list[Gaussian] = field(default_factory=list)
-    """p(epsilon_t | u_t) of every transition (guided models only)"""
+    """p(epsilon_t | u_t) of every transition (models with guidance heads)"""
     posteriors: list[Gaussian] = field(default_factory=list)
     """q(epsilon_t | u_t, y) of every transition (only when targets were given)"""
-    owed: Tensor | None = None
-    """0, with the gradient for e_y of what `early` was given: to be added to the loss"""
 
 
-class Reasoner(nn.Module):
+class Reasoner(Model):
     """A recursive reasoning model over `length` tokens of a vocabulary."""
 
-    kind = "recursive"
-    """what its weights are of; ablations of the mechanism share it, and some of them their shapes"""
+    settings = ModelConfig
+    recursive = True
+    config: ModelConfig
     h_init: Tensor
     l_init: Tensor
 
     def __init__(
-        self, config: ModelConfig, *, vocab_size: int, length: int, structure: Structure | None = None
+        self,
+        config: ModelConfig,
+        *,
+        vocab_size: int,
+        length: int,
+        objective: ObjectiveConfig | None = None,
+        structure: Structure | None = None,
     ) -> None:
-        super().__init__()
-        self.config = config
-        self.vocab_size = vocab_size
-        self.length = length
+        super().__init__(config, vocab_size=vocab_size, length=length)
+        self.objective = objective or ObjectiveConfig()
         # What the network does not use is not kept with it.
         self.structure = structure if structure is not None and config.mixing == "constraints" else Structure()
         symbols = Symbols(self.structure.symbols, vocab_size) if config.symbols else None
@@ -106,11 +80,23 @@ class Reasoner(nn.Module):
         # A shared network is registered once, under `low`.
         self.high = None if config.shared or config.state == "flat" else self._network()
         self.rope = Rope(config.dim // config.heads, self.tokens) if config.positions == "rope" else None
-        self.guidance = Guidance(config, vocab_size, symbols) if config.guidance not in ("none", "fixed") else None
-        self.fixed_noise = FixedNoise(config) if config.guidance == "fixed" else None
+        self.guidance = build_guidance(config, vocab_size, symbols)
         # z_0 is drawn once and kept in the checkpoint: never trained, never redrawn.
         self.register_buffer("h_init", torch.randn(config.dim))
         self.register_buffer("l_init", torch.randn(config.dim))
+        # A model that is supervised only at the end makes all its transitions in one update.
+        deep = config.supervision == "deep"
+        self.steps_per_example = config.supervision_steps if deep else 1
+        self.transitions_per_update = config.transitions * (1 if deep else config.supervision_steps)
+
+    @classmethod
+    def build(
+        cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure
+    ) -> "Reasoner":
+        """Make a fresh reasoner by the sections of a recipe."""
+        assert isinstance(config, ModelConfig)
+        assert isinstance(objective, ObjectiveConfig)
+        return cls(config, vocab_size=vocab_size, length=length, objective=objective, structure=structure)
 
     def _network(self) -> Network:
         c = self.config
@@ -132,25 +118,13 @@ class Reasoner(nn.Module):
         )
 
     @property
-    def parameter_count(self) -> int:
-        """How many numbers are trained."""
-        return sum(p.numel() for p in self.parameters())
+    def puzzle_embeddings(self) -> nn.Parameter | None:
+        """The table of puzzle embeddings."""
+        return self.encoder.puzzles
 
-    @property
-    def is_random(self) -> bool:
-        """Whether its transitions have noise."""
-        return self.config.guidance not in ("none", "guide_only")
-
-    @property
-    def has_noise(self) -> bool:
-        """Whether a transition asks for noise, even if it multiplies it by 0."""
-        return self.guidance is not None or self.fixed_noise is not None
-
-    @property
-    def sample_settings(self) -> frozenset[str]:
-        """The sampling options that decide what it draws."""
-        always = {"width", "depth", "seed", "halt", "halt_at", "decode", "initial", "perturb", "keep_steps"}
-        return frozenset(always | {"temperature"} if self.is_random else always)
+    def share_puzzle_embeddings(self, other: Model) -> None:
+        """Use the puzzle embeddings of another reasoner."""
+        self.encoder.puzzles = other.puzzle_embeddings
 
     def initial_state(self, batch: int) -> State:
         """z_0 for `batch` rows."""
@@ -204,43 +178,123 @@ class Reasoner(nn.Module):
         temperature: float = 1.0,
         first_transition: Tensor | None = None,
         transitions: int | None = None,
-        early: Early | None = None,
     ) -> StepOutput:
-        """One supervision step: T transitions from `state`, guided by the posterior if e_y is given, else by the prior.
+        """Make one supervision step: T transitions, guided by the posterior if e_y is given, else by the prior.
 
         The gradient reaches the core through the span that the configuration names (by default the last transition).
         In earlier transitions the guidance heads alone are tracked, on detached proposals, so that the KL of every
-        transition can be charged. `first_transition` [batch] counts the transitions each row has already made.
-        With `early`, which takes them one by one, nothing is kept of these, and the memory does not grow with T.
+        transition can be charged. `first_transition` [batch] counts the transitions that each row has already made.
         """
         transitions = transitions or self.config.transitions
         output = StepOutput(state)
-        cut_e_y = None if e_y is None or early is None else e_y.detach().requires_grad_()
         for t in range(transitions):
-            last = t == transitions - 1
-            tracked = torch.is_grad_enabled() and (last or self.config.gradient == "step")
-            with torch.set_grad_enabled(tracked):
-                u, low = self.propose(output.state, self._with_step_code(e_x, first_transition, t))
-            h = u
-            if self.guidance is not None:
-                at_once = early is not None and not tracked
-                prior = self.guidance.prior(u)
-                output.priors += [] if at_once else [prior]
-                chosen = prior
-                if e_y is not None:
-                    chosen = self.guidance.posterior(u + (e_y if cut_e_y is None or tracked else cut_e_y))
-                    output.posteriors += [] if at_once else [chosen]
-                if early is not None and at_once:
-                    early(prior, chosen)
-                h = self.guidance.draw(u, chosen, noise(t), temperature)
-            elif self.fixed_noise is not None:
-                h = self.fixed_noise.draw(u, noise(t), temperature)
-            state = State(h, low)
+            tracked = torch.is_grad_enabled() and (t == transitions - 1 or self.config.gradient == "step")
+            injected = self._with_step_code(e_x, first_transition, t)
+            state, prior, posterior = self.transition(output.state, injected, noise(t), e_y, temperature, tracked)
             output.state = state if tracked else state.detach()
-        if e_y is not None and cut_e_y is not None and cut_e_y.grad is not None:
-            carried = (e_y * cut_e_y.grad).sum()
-            output.owed = carried - carried.detach()
+            output.priors += [] if prior is None else [prior]
+            output.posteriors += [] if posterior is None else [posterior]
         return output
+
+    def transition(
+        self,
+        state: State,
+        e_x: Tensor,
+        noise: Tensor | None,
+        e_y: Tensor | None = None,
+        temperature: float = 1.0,
+        tracked: bool = True,
+    ) -> tuple[State, Gaussian | None, Gaussian | None]:
+        """Make one latent transition; return z, p(epsilon | u) and q(epsilon | u, y).
+
+        Unless it is `tracked`, no gradient reaches u.
+        """
+        with torch.set_grad_enabled(tracked):
+            u, low = self.propose(state, e_x)
+        h, prior, posterior = self.guidance(u, e_y, noise, temperature)
+        return State(h, low), prior, posterior
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def init_carry(self, slots: int) -> Carry:
+        """Return empty slots at z_0."""
+        state = self.initial_state(slots)
+        return replace(super().init_carry(slots), state=state, memory=state.h)
+
+    def training_step(self, rows: Rows, carry: Carry, context: StepContext) -> StepResult:
+        """Make one supervision step in every slot: the loss L_GRAM, and the carry of the next one."""
+        return supervision_step(self, carry.take(rows, self.initial_state(len(carry.steps))), context)
+
+    def forward(self, inputs: Tensor, targets: Tensor, carry: Carry) -> tuple[Tensor, Carry, Metrics]:
+        """Make one supervision step of a training loop of your own; return the loss, the new carry and metrics.
+
+        inputs and targets [slots, length] enter the slots whose example is finished; the others go on with theirs.
+        """
+        deal = torch.randint(2**62, (len(inputs),)).to(inputs.device)
+        zeros = torch.zeros_like(deal)
+        rows = Rows(inputs, targets, deal, zeros + self.steps_per_example, zeros, zeros)
+        result = self.training_step(rows, carry, StepContext())
+        return result.loss, result.carry, result.metrics
+
+    def rollout_rows(self, slots: int) -> int:
+        """Return how many slots (the first ones) roll out from the prior: without guidance heads all of them.
+
+        With them it is at least one, and never all, unless `prior_share` is 0.
+        """
+        if not self.guidance.learned:
+            return slots
+        share = self.objective.prior_share
+        return min(max(1, round(share * slots)), slots - 1) if share and slots > 1 else 0
+
+    def validation_metrics(
+        self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
+    ) -> dict[str, float]:
+        """Measure the full ELBO, and the surrogate beside it, of a model that has them."""
+        if not (self.guidance.learned and self.guidance.noisy):  # at variance 0 the KL is not finite
+            return {}
+        elbo, surrogate = trajectory_elbo(self, inputs, targets, puzzle_ids=puzzle_ids, seed=seed)
+        return {"negative_elbo": float(elbo.mean()), "surrogate": float(surrogate.mean())}
+
+    # --- sampling and likelihood --------------------------------------------------------------------------------------
+
+    @property
+    def supported(self) -> frozenset[str]:
+        """The names of the sampling options that it supports."""
+        always = {"width", "depth", "seed", "halt", "halt_at", "decode", "initial", "perturb", "keep_steps"}
+        return frozenset(always | {"temperature"} if self.guidance.noisy else always)
+
+    def is_deterministic(self, options: SampleOptions) -> bool:
+        """Whether every trajectory of an input is the same, so that one is enough."""
+        silent = not self.guidance.noisy or options.temperature == 0
+        return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb
+
+    def roll_out(
+        self,
+        inputs: Tokens,
+        jobs: Iterable[Job],
+        options: SampleOptions,
+        *,
+        puzzle_ids: Tokens | None = None,
+        chunk: int | None = None,
+    ) -> Iterator[Steps]:
+        """Sample the trajectories that `jobs` name; yield what every supervision step produced."""
+        return Batch(self, inputs, options, puzzle_ids).run(jobs, chunk)
+
+    @property
+    def likelihood_meaning(self) -> tuple[bool, str]:
+        """Whether the likelihood is exact, and in words what it is."""
+        if not self.guidance.noisy:
+            return True, "independent tokens"
+        if not self.guidance.learned:  # log E[p] >= E[log p]
+            return False, "Jensen's bound, one draw of the noise"
+        return False, f"ELBO of all {self.config.transitions * self.config.supervision_steps} transitions"
+
+    def log_likelihood(
+        self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
+    ) -> Tensor:
+        """Return the ELBO of one posterior trajectory of N_sup steps in nats; exact for a model without noise."""
+        loss, _ = trajectory_elbo(self, inputs, targets, puzzle_ids=puzzle_ids, seed=seed)
+        return -loss * labelled_count(targets)
 
     def wants_to_halt(self, readout: Readout, probability: float = 0.5) -> Tensor:
         """[batch] the halt head's decision, in the form the model was trained for: by `probability`, or by Q-values."""

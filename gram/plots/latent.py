@@ -17,8 +17,8 @@ from scipy.spatial import KDTree
 from sklearn.decomposition import PCA
 
 from gram.errors import GramError
-from gram.inference.batch import Batch
 from gram.models.losses import reconstruction_loss
+from gram.models.rollout import Batch
 from gram.tasks.base import Tokens
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def latent_paths(solver: "Solver", given: Tokens, *, width: int, depth: int, see
     states, losses = [batch.state.h.flatten(1).cpu().numpy()], [_loss(solver, batch.state.h, solutions)]
     for _ in range(depth):
         made = batch.advance()
-        states.append(made.h.flatten(1).cpu().numpy())
-        losses.append(_loss(solver, made.h, solutions))
+        states.append(batch.state.h.flatten(1).cpu().numpy())
+        losses.append(_loss(solver, batch.state.h, solutions))
     outputs = solver.task.canonical(made.outputs)
     valid = solver.task.verify(np.repeat(given[None], width, axis=0), outputs).valid
     visited = np.stack(states, axis=1)  # [width, steps + 1, tokens x dim]

@@ -4,16 +4,17 @@ import math
 
 import numpy as np
 
-from gram.config import Recipe
+from gram.config import ImageSection, ModelConfig, ObjectiveConfig, Recipe, VaeConfig
 from gram.errors import GramError
 from gram.tasks.base import Examples, Task, Tokens
 
 
-def fitted(recipe: Recipe, task: Task) -> Recipe:
-    """The recipe with the number of puzzles that only the task knows; 0 leaves zeros in the puzzle tokens."""
-    if not recipe.model.puzzle_tokens or recipe.model.puzzles:
+def resolve_recipe(recipe: Recipe, task: Task) -> Recipe:
+    """Fill in the number of puzzles that only the task knows; 0 leaves zeros in the puzzle tokens."""
+    model = recipe.model
+    if not isinstance(model, ModelConfig) or not model.puzzle_tokens or model.puzzles:
         return recipe
-    return recipe.model_copy(update={"model": recipe.model.model_copy(update={"puzzles": task.puzzles})})
+    return recipe.model_copy(update={"model": model.model_copy(update={"puzzles": task.puzzles})})
 
 
 def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
@@ -23,22 +24,26 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
     for name, part in splits.items():
         if not len(part) and not (name == "validation" and unmeasured):
             raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
-    if recipe.generative is not None and recipe.generative.name == "vae" and task.scoring != "generation":
-        raise GramError(f"A VAE draws from nothing: it cannot answer the puzzles of {task.name}.")
     model = recipe.model
+    if isinstance(model, VaeConfig) and task.scoring != "generation":
+        raise GramError(f"A VAE is unconditional: it cannot answer the puzzles of {task.name}.")
+    if isinstance(model, ImageSection) and model.image is not None and math.prod(model.image) != task.length:
+        raise GramError(
+            f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
+        )
+    if isinstance(model, ModelConfig):
+        _check_reasoner(model, recipe.objective, task, splits["train"].groups)
+
+
+def _check_reasoner(model: ModelConfig, objective: ObjectiveConfig, task: Task, groups: Tokens) -> None:
     if model.puzzle_tokens and model.puzzles != task.puzzles:
         raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
     if model.mixing == "constraints" and not task.structure.constraints:
         raise GramError(f"Task {task.name} names no constraints: set model.mixing to tokens or attention.")
     if model.symbols and not task.structure.symbols:
         raise GramError(f"Task {task.name} has no interchangeable symbols: set model.symbols to false.")
-    if model.image is not None and math.prod(model.image) != task.length:
-        raise GramError(
-            f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
-        )
-    objective = recipe.objective
     if objective.learn_from_rollouts:
-        _check_rollouts(task, splits["train"].groups)
+        _check_rollouts(task, groups)
     if objective.reserve and not (task.exchanges and objective.learn_from_rollouts):
         raise GramError(
             "objective.reserve is for images, with objective.learn_from_rollouts: their rollouts exchange targets."

@@ -16,17 +16,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gram.checkpoints.folder import save_model
-from gram.config import Recipe
+from gram.config import Recipe, SampleOptions
 from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate
 from gram.machine import check_precision, choose_device, keep_freed_memory
-from gram.models.baselines.model import Generative, check_options
-from gram.models.build import Model
-from gram.models.losses import trajectory_elbo
-from gram.options import SampleOptions
+from gram.models.base import Model
 from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName, Task
-from gram.training.fit import check_fit, fitted
+from gram.training.fit import check_fit, resolve_recipe
 from gram.training.launch import make_fabric
 from gram.training.log import RunLog, wandb_package
 from gram.training.run_checkpoint import (
@@ -87,8 +84,6 @@ class Run:
         check_precision(config.precision, device)
         if out.exists() and not out.is_dir():
             raise GramError(f"{out} is a file: choose another folder with --out.")
-        if recipe.generative is not None:
-            check_options(recipe.generative)
         if config.wandb:
             wandb_package()  # refuses before any work if it is missing
         self.out = out
@@ -97,7 +92,7 @@ class Run:
         if config.threads:
             torch.set_num_threads(config.threads)
         self.splits: dict[str, Examples] = {name: self.task.split(name) for name in get_args(SplitName)}
-        self.recipe = fitted(recipe, self.task)
+        self.recipe = resolve_recipe(recipe, self.task)
         check_fit(self.recipe, self.task, self.splits)
         self.fabric = make_fabric(device, config.precision)
         self.first = self.fabric.is_global_zero
@@ -152,7 +147,7 @@ class Run:
                 bar.advance(line)
                 if shown:
                     bar.update(line, shown=shown)
-                asked = trainer.team.any(stop.asked)
+                asked = trainer.sharding.any(stop.asked)
                 if asked or trainer.step_number % config.save_every == 0:
                     self._save(log)
                 if asked:
@@ -167,7 +162,7 @@ class Run:
                 self.trainer.ema,
                 self.task,
                 "test",
-                SampleOptions(**self.recipe.eval.model_dump()),
+                self.recipe.eval,
                 examples=self.splits["test"],
                 fabric=self.fabric,
             )
@@ -182,7 +177,7 @@ class Run:
         step, last = trainer.step_number, trainer.step_number == config.steps
         shown = ""
         if step % config.log_every == 0 or last:
-            means = trainer.team.mean(log.means())
+            means = trainer.sharding.mean(log.means())
             means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
             log.write(step, means)
             self._watch(means)
@@ -215,7 +210,7 @@ class Run:
         if torch.as_tensor(metrics["gradient_norm"]).isfinite():
             return
         tensors, other = self.trainer.state()
-        rows = self.trainer.team.gather(self.trainer.slots.index).tolist()
+        rows = self.trainer.sharding.gather(self.trainer.indices).tolist()
         if self.first:
             save_state(self.out / DIVERGED_FILE, tensors, {**other, "rows": rows})
         lr, loss = self.recipe.train.lr, float(metrics["loss"].detach())
@@ -245,8 +240,10 @@ def validation_figures(
     config = recipe.train
     # Where there is but one input, the samples that would go to all go to it.
     width = config.eval_width * (config.eval_inputs if task.scoring == "generation" else 1)
-    depth, temperature = recipe.model.supervision_steps, recipe.eval.temperature
-    options = SampleOptions(width=width, depth=depth, temperature=temperature, top_p=recipe.eval.top_p)
+    depth = getattr(recipe.model, "supervision_steps", 1)
+    options = SampleOptions(
+        width=width, depth=depth, temperature=recipe.eval.temperature, top_p=recipe.eval.top_p, steps=recipe.eval.steps
+    )
     result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples, fabric=fabric)
     figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
     device = fabric.device
@@ -254,19 +251,11 @@ def validation_figures(
         torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
         for part in (examples.inputs, examples.targets)
     )
-    generator = torch.Generator(device=device).manual_seed(config.seed)
-    if isinstance(model, Generative):
-        nats = model.law.log_likelihood_bound(inputs, targets, generator=generator)
-        return figures | {"validation_nats": -float(nats.mean())}
-    if model.is_random and model.guidance is not None:  # at variance 0 the KL is not finite; fixed noise has none
-        ids = None
-        if model.config.puzzles and examples.puzzle_ids is not None:
-            ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
-        elbo, surrogate = trajectory_elbo(
-            model, inputs, targets, puzzle_ids=ids, kind=recipe.objective.cross_entropy, generator=generator
-        )
-        figures |= {"validation_negative_elbo": float(elbo.mean()), "validation_surrogate": float(surrogate.mean())}
-    return figures
+    ids = None
+    if model.puzzle_embeddings is not None and examples.puzzle_ids is not None:
+        ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
+    own = model.validation_metrics(inputs, targets, puzzle_ids=ids, seed=config.seed)
+    return figures | {f"validation_{name}": value for name, value in own.items()}
 
 
 class _Stop:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any, overload
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from gram.config import TrainConfig
-from gram.models.reasoner import Reasoner
+from gram.models.base import Model
 
 
 class GroupOptimizer(Optimizer):
@@ -139,17 +139,12 @@ def _update_rows(weight: Tensor, grad: Tensor, *, lr: float, weight_decay: float
     weight.index_copy_(0, rows, updated)
 
 
-def puzzle_embeddings(model: nn.Module) -> nn.Parameter | None:
-    """The table of puzzle embeddings, for models that have one."""
-    return model.encoder.puzzles if isinstance(model, Reasoner) else None
-
-
-def build_optimizers(model: nn.Module, config: TrainConfig) -> list[Optimizer]:
+def build_optimizers(model: Model, config: TrainConfig) -> list[Optimizer]:
     """Build the optimiser that a recipe names, and for puzzle embeddings, if there are any, their own.
 
     Call it once the model is on its device: AdamW takes its fused CUDA kernel only if every parameter is there.
     """
-    table = puzzle_embeddings(model)
+    table = model.puzzle_embeddings
     dense = [parameter for parameter in model.parameters() if parameter is not table]
     settings: dict[str, Any] = {"lr": config.lr, "betas": config.betas, "weight_decay": config.weight_decay}
     if config.optimizer == "adam_atan2":

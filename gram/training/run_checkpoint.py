@@ -14,11 +14,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gram.checkpoints.folder import FORMAT, check_format, read_json, write_whole
+from gram.checkpoints.folder import FORMAT, RUN_FILE, check_format, read_json, write_whole
 from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
 
-RUN_FILE, CHECKPOINTS = "run.json", "checkpoints"
+CHECKPOINTS = "checkpoints"
 KEPT = 2
 """Checkpoints that stay: the last, and the one before in case the last is damaged later."""
 

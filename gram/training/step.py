@@ -1,7 +1,7 @@
 """Everything that changes during a run, and the one step that changes it."""
 
-import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -11,21 +11,18 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
-from gram.models.baselines.model import Generative
-from gram.models.build import Model, build_model
+from gram.models.base import Carry, Checker, Model, StepContext, StepResult
 from gram.models.layers import Network
-from gram.models.reasoner import Reasoner
+from gram.models.registry import build_model
 from gram.tasks.base import IGNORE, Examples, Task
-from gram.training.distributed import Team
-from gram.training.generative import GenerativeObjective
-from gram.training.objective import Checker, Objective
-from gram.training.optim import build_optimizers, lr_factor, puzzle_embeddings
+from gram.training.distributed import SlotSharding
+from gram.training.optim import build_optimizers, lr_factor
 from gram.training.pool import Pool
+from gram.training.retarget import Retarget
 from gram.training.slots import SlotFeeder
-from gram.training.update import Update
 
 Tensors = dict[str, Tensor]
-CPU_PIECE = 32
+CPU_MICRO_BATCH = 32
 """Slots whose activations are kept at a time on a CPU: the multiplies are large enough, and memory is reused sooner."""
 
 
@@ -37,63 +34,65 @@ class Trainer:
         self.recipe, self.fabric = recipe, fabric
         self.step_number = 0
         fabric.seed_everything(config.seed, verbose=False)
-        structure = task.structure
-        self.model = build_model(recipe, vocab_size=task.vocab_size, length=task.length, structure=structure)
-        if isinstance(self.model, Generative):
-            self.model.labelled.copy_(torch.from_numpy((examples.targets != IGNORE).any(axis=0)))
-        self.objective = build_objective(self.model, recipe, task)
-        self.team = Team(config.slots, self.objective.prior_rows(config.slots), fabric)
-        if isinstance(self.objective, Objective):
-            self.objective.team = self.team
-            self.objective.piece_rows = config.piece or (CPU_PIECE if fabric.device.type == "cpu" else 0)
-            self.objective.backward = lambda loss: fabric.backward(loss)
-        if puzzle_embeddings(self.model) is not None:
+        self.model = build_model(recipe, vocab_size=task.vocab_size, length=task.length, structure=task.structure)
+        self.model.prepare(torch.from_numpy((examples.targets != IGNORE).any(axis=0)))
+        self.context = StepContext(
+            seed=config.seed, checker=checker_of(task), halt=config.halt_in_training, release=config.release
+        )
+        self.sharding = SlotSharding(config.slots, self.model.rollout_rows(config.slots), fabric)
+        self.micro_batches = micro_batches(self.sharding, config.micro_batch or default_micro_batch(fabric.device))
+        if self.model.puzzle_embeddings is not None:
             # Their gradient is sparse: `_share_puzzle_gradient` exchanges the few rows that have one.
-            ignored = ["model.encoder.puzzles"]
-            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.objective, ignored)  # type: ignore[no-untyped-call]
+            ignored = ["encoder.puzzles"]
+            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, ignored)  # type: ignore[no-untyped-call]
         if config.compile:
             compile_networks(self.model)
-        self.stepper, *self.optimizers = fabric.setup(self.objective, *build_optimizers(self.model, config))
+        self.stepper, *self.optimizers = fabric.setup(self.model, *build_optimizers(self.model, config))
+        self.stepper.mark_forward_method("training_step")
         self.averaged, self.ema = averaged_copy(self.model, config.ema)
         self.feeder = SlotFeeder(
             task,
             examples,
-            steps=self.objective.steps_per_example,
+            steps=self.model.steps_per_example,
             lifetime=config.lifetime,
             explore=config.explore,
             seed=config.seed,
-            team=self.team,
-            puzzle_ids=puzzle_embeddings(self.model) is not None,
-            reserve=recipe.objective.reserve,
+            sharding=self.sharding,
+            puzzle_ids=self.model.puzzle_embeddings is not None,
         )
-        layers = max(1, config.pool // config.slots)
-        self.pool = Pool(
-            [self.feeder.start(self.model, fabric.device) for _ in range(layers)], self.team, seed=config.seed
-        )
-        self.slots = self.pool.take()
-        """the batch of the next update"""
-        self.generator = torch.Generator(device=fabric.device).manual_seed(config.seed)
+        learns = recipe.objective.learn_from_rollouts
+        self.retarget = Retarget(self.feeder, recipe.objective.reserve) if learns else None
+        carry = self.model.init_carry(len(self.sharding.own))
+        self.indices = carry.rows.index
+        """[own slots] rows of data that the last update saw"""
+        self.pool = Pool(carry, max(1, config.pool // config.slots), self.sharding, seed=config.seed)
 
     def step(self) -> dict[str, Any]:
-        """One supervision step for every slot, and one update of the weights; the metrics of the step."""
+        """Make one supervision step in the slots whose turn it is, and one update; return the metrics."""
         self.step_number += 1
-        update = self.forward()
-        self.backward(update)
+        result = self.forward_backward()
         norm = self.clip()
         if torch.as_tensor(norm).isfinite():  # otherwise everything stays as it was, for study
             self.apply()
-            self.feed(update)
-        return {**update.metrics, "gradient_norm": norm}
+            carry = result.carry if self.retarget is None else self.retarget(result.carry, result.outputs)
+            self.pool.put(carry)
+        return {**result.metrics, "gradient_norm": norm}
 
-    def forward(self) -> Update:
-        """The losses of this step."""
-        update: Update = self.stepper(self.slots, beta_at(self.recipe, self.step_number), self.generator)
-        return update
-
-    def backward(self, update: Update) -> None:
-        """The gradients of this step, those of all processes added up."""
-        self.fabric.backward(update.loss)
+    def forward_backward(self) -> StepResult:
+        """Compute losses and gradients, micro-batch by micro-batch; those of all processes are averaged."""
+        carry = self.pool.take()
+        rows = self.feeder.offer(carry.finished)
+        self.indices = torch.where(carry.finished, rows.index, carry.rows.index)
+        context = replace(self.context, progress=self.step_number / self.recipe.train.steps)
+        results = []
+        for number, part in enumerate(self.micro_batches):
+            last = number == len(self.micro_batches) - 1
+            with self.fabric.no_backward_sync(self.stepper, enabled=not last):
+                result = self.stepper.training_step(rows.part(part), carry.part(part), context)
+                self.fabric.backward(result.loss / len(self.micro_batches))
+            results.append(result)
         self._share_puzzle_gradient()
+        return results[0] if len(results) == 1 else joined(results)
 
     def clip(self) -> Any:
         """Bound the norm of the gradient; return what it was."""
@@ -114,30 +113,22 @@ class Trainer:
 
     def _share_puzzle_gradient(self) -> None:
         """Give every process the gradients that the others have for puzzle embeddings."""
-        table = puzzle_embeddings(self.model)
-        if table is None or self.team.size == 1 or table.grad is None:
+        table = self.model.puzzle_embeddings
+        if table is None or self.sharding.size == 1 or table.grad is None:
             return
+        gradient = table.grad.coalesce() if len(self.micro_batches) > 1 else table.grad
         indices, values = (
             cast(Tensor, self.fabric.all_gather(part)).flatten(0, 1)
-            for part in (table.grad._indices()[0], table.grad._values() / self.team.size)
+            for part in (gradient._indices()[0], gradient._values() / self.sharding.size)
         )
         table.grad = torch.sparse_coo_tensor(indices[None], values, table.shape)
-
-    def feed(self, update: Update) -> None:
-        """Carry the states on, and put fresh examples where one is done."""
-        self.slots.state, self.slots.steps = update.state, self.slots.steps + 1
-        if self.recipe.objective.learn_from_rollouts and self.recipe.generative is None:
-            self.feeder.retarget(self.slots, update.rollouts)
-        self.feeder.refill(self.slots, update.finished, self.model)
-        self.pool.put(self.slots)
-        self.slots = self.pool.take()
 
     # --- what a checkpoint holds --------------------------------------------------------------------------------------
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """Everything: tensors by name, and what is JSON. All processes must call it; the slots are those of all."""
+        """Return everything: tensors by name, and what is JSON. All processes must call it; it holds all slots."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        shared = puzzle_embeddings(self.ema) is not None
+        shared = self.ema.puzzle_embeddings is not None
         for name, tensor in self.ema.state_dict().items():
             if not (shared and name == "encoder.puzzles"):
                 tensors[f"ema.{name}"] = tensor
@@ -146,15 +137,15 @@ class Trainer:
             for index, values in optimizer.state_dict()["state"].items():
                 for key, value in values.items():
                     tensors[f"optimizer.{number}.{index}.{key}"] = torch.as_tensor(value)
-        tensors |= {f"slots.{name}": part for name, part in self.pool.map(self.team.gather).items()}
+        tensors |= {f"slots.{name}": self.sharding.gather(part) for name, part in self.pool.tensors.items()}
         tensors["pool.order"] = torch.from_numpy(self.pool.order)
         tensors["feeder.order"] = torch.from_numpy(self.feeder.order)
-        tensors["feeder.reserve"] = self.feeder.reserve
-        tensors["generator"] = self.generator.get_state()
-        tensors["torch"] = torch.get_rng_state()
+        if self.retarget is not None:
+            tensors["retarget.reserve"] = self.retarget.reserve
         other = {
             "step": self.step_number,
             "dealt": self.feeder.dealt,
+            "total": self.feeder.total,
             "turn": self.pool.turn,
             "numpy": self.feeder.generator.bit_generator.state,
             "pool": self.pool.generator.bit_generator.state,
@@ -162,10 +153,10 @@ class Trainer:
         return tensors, other
 
     def load_state(self, tensors: Tensors, other: dict[str, Any]) -> None:
-        """Go on exactly where `state` was taken."""
+        """Continue exactly where `state` was taken."""
         self.model.load_state_dict(_below("model.", tensors))
         averaged = _below("ema.", tensors)
-        if (table := puzzle_embeddings(self.model)) is not None:
+        if (table := self.model.puzzle_embeddings) is not None:
             averaged["encoder.puzzles"] = table.detach()
         self.ema.load_state_dict(averaged)
         self.averaged.n_averaged.copy_(tensors["averaged.count"])
@@ -173,19 +164,49 @@ class Trainer:
             content = optimizer.state_dict()
             content["state"] = _optimizer_state(_below(f"optimizer.{number}.", tensors))
             optimizer.load_state_dict(content)
-        own = torch.from_numpy(self.team.own)
-        parts = {name: part[own].to(self.fabric.device) for name, part in _below("slots.", tensors).items()}
-        self.pool.tensors = parts
+        own = torch.from_numpy(self.sharding.own)
+        self.pool.tensors = {name: part[own].to(self.fabric.device) for name, part in _below("slots.", tensors).items()}
         self.pool.order, self.pool.turn = tensors["pool.order"].numpy(), other["turn"]
         self.pool.generator.bit_generator.state = other["pool"]
-        self.slots = self.pool.take()
         self.feeder.order = tensors["feeder.order"].numpy()
-        self.feeder.reserve = tensors["feeder.reserve"].cpu()
-        self.feeder.dealt = other["dealt"]
+        self.feeder.dealt, self.feeder.total = other["dealt"], other["total"]
         self.feeder.generator.bit_generator.state = other["numpy"]
-        self.generator.set_state(tensors["generator"].cpu())
-        torch.set_rng_state(tensors["torch"].cpu())
+        if self.retarget is not None:
+            self.retarget.reserve = tensors["retarget.reserve"].cpu()
         self.step_number = other["step"]
+
+
+def default_micro_batch(device: torch.device) -> int:
+    """Return how many slots' activations are kept at a time: a few on a CPU; all elsewhere (0)."""
+    return CPU_MICRO_BATCH if device.type == "cpu" else 0
+
+
+def micro_batches(sharding: SlotSharding, rows: int) -> list[slice]:
+    """Cut the slots of a process into equal parts of at most `rows` (0: one part), each with its share of the rollouts.
+
+    Part i of n holds every n-th slot from i on. Where no number of parts is even, there is one.
+    """
+    slots, rollouts = sharding.slots // sharding.size, sharding.rollouts // sharding.size
+    even = [n for n in range(1, slots + 1) if slots % n == 0 and rollouts % n == 0]
+    count = next((n for n in even if not rows or slots // n <= rows), 1)
+    return [slice(first, None, count) for first in range(count)]
+
+
+def joined(results: list[StepResult]) -> StepResult:
+    """Put the slots of all micro-batches back into their order, and average the metrics."""
+    count = len(results)
+    tensors: Tensors = {}
+    outputs = torch.cat([result.outputs for result in results])
+    for name, first in results[0].carry.tensors().items():
+        tensors[name] = first.new_empty(count * len(first), *first.shape[1:])
+        for number, result in enumerate(results):
+            tensors[name][number::count] = result.carry.tensors()[name]
+    for number, result in enumerate(results):
+        outputs[number::count] = result.outputs
+    metrics = {
+        name: torch.stack([result.metrics[name].float() for result in results]).nanmean() for name in results[0].metrics
+    }
+    return StepResult(metrics["loss"], Carry.of(tensors), outputs, metrics)
 
 
 def _below(prefix: str, tensors: Tensors) -> Tensors:
@@ -198,14 +219,6 @@ def _optimizer_state(tensors: Tensors) -> dict[int, Tensors]:
         index, _, key = name.partition(".")
         state.setdefault(int(index), {})[key] = tensor
     return state
-
-
-def build_objective(model: Model, recipe: Recipe, task: Task) -> Objective | GenerativeObjective:
-    """The loss that a model is trained by."""
-    if isinstance(model, Generative):
-        return GenerativeObjective(model)
-    halting, release = recipe.train.halt_in_training, recipe.train.release
-    return Objective(model, recipe.objective, checker=checker_of(task), halt_in_training=halting, release=release)
 
 
 def compile_networks(model: Model) -> None:
@@ -223,8 +236,7 @@ def averaged_copy(model: Model, decay: float) -> tuple[AveragedModel, Model]:
     """
     averaged = AveragedModel(model, multi_avg_fn=moving_average(decay))
     ema = cast(Model, averaged.module).eval()
-    if isinstance(model, Reasoner) and isinstance(ema, Reasoner):
-        ema.encoder.puzzles = model.encoder.puzzles
+    ema.share_puzzle_embeddings(model)
     return averaged, ema
 
 
@@ -250,11 +262,3 @@ def checker_of(task: Task) -> Checker | None:
         return torch.from_numpy(task.verify(inputs.cpu().numpy(), outputs.cpu().numpy()).valid).to(inputs.device)
 
     return check
-
-
-def beta_at(recipe: Recipe, step: int) -> float:
-    """Weight of the KL at a step: constant, or along a half cosine from `beta` to `beta_final`."""
-    c = recipe.objective
-    if c.beta_final is None:
-        return c.beta
-    return c.beta_final + (c.beta - c.beta_final) * 0.5 * (1 + math.cos(math.pi * step / recipe.train.steps))

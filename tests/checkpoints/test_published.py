@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from gram.training.objective import Objective
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -18,7 +19,6 @@ from gram.config import ObjectiveConfig
 from gram.errors import GramError
 from gram.models.losses import exactly_right, halt_loss
 from gram.models.reasoner import Reasoner, State
-from gram.training.objective import Objective
 from gram.training.slots import Slots
 
 GOLDEN = Path(__file__).parents[1] / "golden"

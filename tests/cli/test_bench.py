@@ -10,8 +10,7 @@ import torch
 from gram.cli.app import main
 from gram.cli.bench import PARTS, bench, count_flops, matmul_speed, share_of_peak
 from gram.cli.bench_report import LINES, figure
-from gram.config import Recipe
-from gram.recipe import load_recipe
+from gram.config import Recipe, load_recipe
 from gram.tasks import make_task
 from gram.training.launch import make_fabric
 from gram.training.step import Trainer

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation import evaluate as evaluation
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.metrics import PerInput, measure, summarise
 from gram.inference.sample import Trajectories, sample
 from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
 from gram.tasks.base import Examples, Tokens
 from gram.tasks.nqueens import NQueens
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation.calibration import calibration
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.selection import judge, study
 from gram.inference.sample import Trajectories, sample
 from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
 from gram.solver import load
 from gram.tasks.nqueens import NQueens
 

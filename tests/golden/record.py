@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from gram.config import SampleOptions, load_recipe
 from gram.inference.sample import sample
-from gram.options import SampleOptions
-from gram.recipe import load_recipe
 from gram.solver import Solver, shipped_models
 from gram.tasks import make_task
 from gram.training.launch import make_fabric
@@ -25,7 +24,7 @@ from gram.training.step import Trainer
 
 HERE = Path(__file__).parent
 RECIPES = HERE.parents[1] / "recipes"
-SMALL = ["train.slots=8", "train.pool=0", "train.piece=0", "train.steps=20", "train.threads=1"]
+SMALL = ["train.slots=8", "train.pool=0", "train.micro_batch=0", "train.steps=20", "train.threads=1"]
 RUNS: dict[str, list[str]] = {
     **{f"nqueens-8/{name}": [] for name in ("gram", "trm", "hrm", "looped", "flat-gram", "ar", "mdlm")},
     "colouring-8/gram": [],

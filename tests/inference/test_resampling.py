@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.inference.resampling import Resampling, effective_sample_size, search, systematic
 from gram.inference.sample import sample
 from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
 from gram.tasks.base import Tokens
 
 ModelBuilder = Callable[..., Reasoner]

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-
-from gram.errors import GramError
 from gram.inference.noise import KeyedNoise, puzzle_digest
+
+from gram.config import SampleOptions
+from gram.errors import GramError
 from gram.inference.sample import Trajectories, sample
 from gram.models.reasoner import Reasoner
-from gram.options import SampleOptions
 from gram.tasks.base import Tokens
 
 ModelBuilder = Callable[..., Reasoner]

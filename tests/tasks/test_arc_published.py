@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from gram.recipe import load_recipe
+from gram.config import load_recipe
 from gram.tasks.arc import grids
 from gram.tasks.arc.grids import IDENTITY
 from gram.tasks.arc.task import ARC

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gram.config import load_recipe
 from gram.errors import GramError
-from gram.recipe import load_recipe
 from gram.tasks.base import IGNORE, SplitName, Tokens
 from gram.tasks.tokens.task import TokenFile
 

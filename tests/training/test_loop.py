@@ -15,10 +15,9 @@ from rich.console import Console
 from torch.testing import assert_close
 
 from gram.checkpoints.folder import load_model
-from gram.config import Recipe
+from gram.config import Recipe, SampleOptions
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
-from gram.options import SampleOptions
 from gram.tasks.nqueens import NQueens
 from gram.training.log import RunLog
 from gram.training.loop import in_short, train

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gram.training.objective import Objective, Update
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -27,7 +28,6 @@ from gram.models.losses import (
 )
 from gram.models.reasoner import Reasoner
 from gram.tasks.base import IGNORE
-from gram.training.objective import Objective, Update
 from gram.training.slots import Slots
 
 ModelBuilder = Callable[..., Reasoner]

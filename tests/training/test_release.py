@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from gram.training.objective import Objective
 from torch import Tensor
 
 from gram.config import ObjectiveConfig
 from gram.models.reasoner import Reasoner
-from gram.training.objective import Objective
 from gram.training.slots import Slots
 
 ModelBuilder = Callable[..., Reasoner]

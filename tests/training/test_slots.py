@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from gram.models.baselines.model import Generative
+from gram.training.objective import Objective
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gram.config import GenerativeConfig
-from gram.models.baselines.model import Generative
 from gram.models.reasoner import Reasoner, State
 from gram.tasks.base import Examples, Tokens
 from gram.tasks.images import Digits
 from gram.tasks.nqueens import NQueens
 from gram.training.distributed import Team
-from gram.training.objective import Objective
 from gram.training.slots import SlotFeeder, Slots
 
 ModelBuilder = Callable[..., Reasoner]

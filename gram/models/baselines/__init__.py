@@ -1,1 +1,1 @@
-"""The generative models that GRAM is compared with: AR, MDLM, D3PM and VAE."""
+"""The models that GRAM is compared with: AR, MDLM, D3PM and VAE."""

@@ -7,16 +7,14 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from gram.models.baselines.base import Metrics, draw, hold_unlabelled, split_targets
-from gram.models.baselines.transformer import Transformer, TransformerConfig, embedding
+from gram.config import ArConfig
+from gram.models.base import Metrics
+from gram.models.baselines.base import Baseline, draw, hold_unlabelled, split_targets
+from gram.models.baselines.transformer import Transformer, embedding
 from gram.models.layers import KeyValues, Linear
 from gram.models.losses import labelled_count, token_accuracy, token_cross_entropy
-
-
-class AutoregressiveConfig(TransformerConfig):
-    """An autoregressive Transformer. Paper size, 10.6M: dim 384, 6 layers, 6 heads, hidden 1024."""
 
 
 def sharpen(logits: Tensor, temperature: float, top_p: float) -> Tensor:
@@ -38,15 +36,15 @@ def sharpen(logits: Tensor, temperature: float, top_p: float) -> Tensor:
     return torch.zeros_like(kept).scatter_(-1, order, kept / kept.sum(dim=-1, keepdim=True))
 
 
-class Autoregressive(nn.Module):
+class Autoregressive(Baseline):
     """A decoder-only Transformer over input, then output tokens."""
 
-    sample_settings = frozenset({"temperature", "top_p"})
+    settings = ArConfig
+    config: ArConfig
+    supported = frozenset({"temperature", "top_p", "width", "seed"})
 
-    def __init__(self, config: AutoregressiveConfig, *, vocab_size: int, length: int) -> None:
-        super().__init__()
-        self.config, self.vocab_size, self.length = config, vocab_size, length
-        self.sampling_steps = length
+    def __init__(self, config: ArConfig, *, vocab_size: int, length: int) -> None:
+        super().__init__(config, vocab_size=vocab_size, length=length)
         # Two tables: the same token means one thing as a given and another as an answer.
         self.inputs, self.outputs = embedding(vocab_size, config.dim), embedding(vocab_size, config.dim)
         # The last output token predicts nothing, so it is never read.
@@ -73,19 +71,20 @@ class Autoregressive(nn.Module):
         return loss, {"loss": loss.detach(), "nats": nats.mean().detach(), "token_accuracy": accuracy}
 
     @torch.no_grad()
-    def log_likelihood(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """inputs, targets [rows, length] -> [rows] log p(output | input) in nats, exact."""
+    def log_likelihood_bound(
+        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator | None = None, samples: int = 1
+    ) -> Tensor:
+        """Return log p(output | input) in nats, which is exact here: [rows]. Nothing is drawn."""
         tokens, _ = split_targets(targets)
         return -token_cross_entropy(self(inputs, tokens[:, :-1]), targets, "softmax").sum(dim=-1)
 
-    def log_likelihood_bound(
-        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = 1
-    ) -> Tensor:
-        """`log_likelihood`, under the name that models with a mere bound have; nothing is drawn."""
-        return self.log_likelihood(inputs, targets)
+    @property
+    def likelihood_meaning(self) -> tuple[bool, str]:
+        """Whether the likelihood is exact, and in words what it is."""
+        return True, "chain rule"
 
     @torch.no_grad()
-    def sample(
+    def draw_outputs(
         self,
         inputs: Tensor,
         *,

@@ -1,44 +1,108 @@
-"""What the generative models share: one small contract, and the drawing of tokens.
+"""What the baselines share: whole outputs in one go, nothing carried, and the drawing of tokens.
 
 A model learns p(output | input) for rows of tokens. A position whose target is `IGNORE` carries no label: the model
 reads token 0 (padding) there, and it enters no likelihood. A sampler that knows which positions these are holds them
 at 0 (`labelled`), and samples all positions otherwise.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gram.tasks.base import IGNORE
-
-Metrics = dict[str, Tensor]
-"""Detached scalars for the log. Every model gives `nats`: -log p(output | input), or its bound, per row."""
+from gram.config import SampleOptions, Section
+from gram.models.base import Carry, Job, Metrics, Model, Rows, StepContext, StepResult, Steps
+from gram.models.noise import derive
+from gram.tasks.base import IGNORE, Structure, Tokens
 
 PADDING = 0
+DRAWN_AT_ONCE = 256
+"""Outputs that are drawn together: their noise belongs to (seed, number of the chunk)."""
 
 
-class GenerativeModel(Protocol):
-    """What every model of this package can do. All randomness comes from `generator`, on the tensors' device."""
+class Baseline(Model):
+    """A model of p(output | input) that draws whole outputs, without a latent state of its own."""
 
-    sampling_steps: int
-    """steps of its sampler for one output, if nobody chooses fewer"""
-    sample_settings: frozenset[str]
-    """the sampling options, beside width and seed, that `sample` takes"""
+    labelled: Tensor
+    """[length] which positions ever carry a label: the sampler holds the others at padding, as training shows them"""
+    draw_outputs: Callable[..., Tensor]
+    """Draws one output [rows, length] for each of inputs [rows, length]; token 0 where `labelled` is False. Takes
+    `generator`, `labelled` and the sampling options that it supports."""
 
+    def __init__(self, config: Section, *, vocab_size: int, length: int) -> None:
+        super().__init__(config, vocab_size=vocab_size, length=length)
+        self.register_buffer("labelled", torch.ones(length, dtype=torch.bool))
+
+    @classmethod
+    def build(cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure) -> Self:
+        """Make a fresh model by its section of a recipe."""
+        return cls(config, vocab_size=vocab_size, length=length)
+
+    def prepare(self, labelled: Tensor) -> None:
+        """Keep which positions [length] ever carry a label."""
+        self.labelled.copy_(labelled)
+
+    @abstractmethod
     def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
-        """inputs, targets [rows, length] -> the scalar to minimise, per labelled token, and metrics."""
+        """Return the scalar to minimise, per labelled token, for inputs and targets [rows, length], and metrics.
 
-    def sample(
-        self, inputs: Tensor, *, generator: torch.Generator, labelled: Tensor | None = None, **settings: Any
-    ) -> Tensor:
-        """inputs [rows, length] -> one output [rows, length] for each; token 0 where `labelled` is False."""
+        Every model reports `nats`: -log p(output | input), or its bound, per row.
+        """
 
+    @abstractmethod
     def log_likelihood_bound(
         self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = ...
     ) -> Tensor:
-        """[rows] a lower bound of log p(output | input) in nats, estimated without bias from `samples` draws."""
+        """Return a lower bound of log p(output | input) in nats, without bias, from `samples` draws: [rows]."""
+
+    def training_step(self, rows: Rows, carry: Carry, context: StepContext) -> StepResult:
+        """Take the offered examples, all of which are done after this one step."""
+        carry = carry.take(rows)
+        generator = self._generator(context.seed, int(carry.rows.deal[0]))
+        loss, metrics = self.loss(carry.rows.inputs, carry.rows.targets, generator)
+        everything = torch.ones_like(carry.finished)
+        carry = Carry(carry.rows, carry.steps + 1, everything)
+        return StepResult(loss, carry, carry.rows.targets, {**metrics, "loss": loss.detach()})
+
+    def roll_out(
+        self,
+        inputs: Tokens,
+        jobs: Iterable[Job],
+        options: SampleOptions,
+        *,
+        puzzle_ids: Tokens | None = None,
+        chunk: int | None = None,
+    ) -> Iterator[Steps]:
+        """Draw whole outputs, `DRAWN_AT_ONCE` at a time; only the same jobs in the same order give the same outputs."""
+        waiting = iter(jobs)
+        while some := list(islice(waiting, DRAWN_AT_ONCE)):
+            puzzle, trajectory = np.array(some, dtype=np.int64).T
+            generator = self._generator(options.seed, int(puzzle[0]), int(trajectory[0]))
+            given = torch.from_numpy(inputs[puzzle]).to(self.device)
+            own = options.only(self.supported - {"width", "seed"})
+            drawn = self.draw_outputs(given, generator=generator, labelled=self.labelled, **own).cpu().numpy()
+            steps = np.full(len(some), options.steps or self.sampling_steps or 1)
+            nothing, ended = np.zeros(len(some), dtype=np.float32), np.ones(len(some), dtype=np.bool_)
+            yield Steps(puzzle, trajectory, steps, drawn, nothing, nothing, ended, ~ended, None)
+
+    @property
+    def likelihood_meaning(self) -> tuple[bool, str]:
+        """Whether the likelihood is exact, and in words what it is."""
+        return False, "variational bound"
+
+    def log_likelihood(
+        self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
+    ) -> Tensor:
+        """Return log p(target | input) in nats, or a lower bound of it: [rows]."""
+        return self.log_likelihood_bound(inputs, targets, generator=self._generator(seed))
+
+    def _generator(self, *key: int) -> torch.Generator:
+        number = derive(torch.tensor([key[0]]), *key[1:])
+        return torch.Generator(device=self.device).manual_seed(int(number))
 
 
 def split_targets(targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,12 +12,13 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
+from gram.config import D3pmConfig, SampleOptions
 from gram.errors import GramError
-from gram.models.baselines.base import Metrics, draw, hold_unlabelled, reveal, split_targets, spread, spread_samples
-from gram.models.baselines.transformer import Denoiser, DenoiserConfig
+from gram.models.base import Metrics
+from gram.models.baselines.base import Baseline, draw, hold_unlabelled, reveal, split_targets, spread, spread_samples
+from gram.models.baselines.transformer import Denoiser
 from gram.models.losses import labelled_count
 
 Kind = Literal["uniform", "absorbing"]
@@ -25,18 +26,6 @@ COSINE_OFFSET = 0.008
 LARGEST_BETA = 0.999
 TINY = 1e-37
 """Stands for a probability of 0 inside a logarithm; about the smallest normal number of float32."""
-
-
-class D3pmConfig(DenoiserConfig):
-    """D3PM. Paper sizes, with 1000 steps: small, 15.9M: dim 512, 3 layers, 8 heads, hidden 1536, time_dim 512;
-    big, 55.1M: dim 768, 5 layers, 12 heads, hidden 2048, time_dim 768."""
-
-    kind: Kind = "uniform"
-    """Where noise leads: to any token (cosine schedule), or to MASK (mutual-information schedule)."""
-    steps: int = Field(1000, ge=1)
-    """Steps of the diffusion [T]."""
-    cross_entropy: float = Field(0.001, ge=0)
-    """Weight of the cross-entropy of x_0 beside one term of the bound [lambda]."""
 
 
 def betas(kind: Kind, steps: int) -> Tensor:
@@ -104,19 +93,33 @@ def _log(x: Tensor) -> Tensor:
     return x.clamp_min(TINY).log()
 
 
-class D3pm(nn.Module):
+class D3pm(Baseline):
     """A denoiser trained on the variational bound and a little cross-entropy, sampled step by step."""
 
-    sample_settings = frozenset({"steps"})
+    settings = D3pmConfig
+    config: D3pmConfig
+    supported = frozenset({"steps", "width", "seed"})
 
     def __init__(self, config: D3pmConfig, *, vocab_size: int, length: int) -> None:
-        super().__init__()
-        self.config, self.vocab_size, self.length = config, vocab_size, length
-        self.sampling_steps = config.steps
-        self.transitions = Transitions(config.kind, vocab_size=vocab_size, steps=config.steps)
+        super().__init__(config, vocab_size=vocab_size, length=length)
+        self.transitions = Transitions(config.noise, vocab_size=vocab_size, steps=config.steps)
         self.denoiser: nn.Module = Denoiser(
             config, vocab_size=vocab_size, states=self.transitions.states, length=length
         )
+
+    @property
+    def sampling_steps(self) -> int:
+        """Steps of its sampler by default."""
+        return self.config.steps
+
+    @property
+    def checkpoint_type(self) -> str:
+        """What its weights belong to: both kinds of noise have tensors of the same shapes as others."""
+        return f"d3pm {self.config.noise}"
+
+    def check(self, options: SampleOptions) -> None:
+        """Refuse a number of steps that does not divide its own."""
+        self.stride(options.steps)
 
     def log_x0(self, inputs: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
         """inputs, noisy [rows, length], t [rows] -> log p(x_0) [rows, length, vocabulary] of every token by itself."""
@@ -179,7 +182,7 @@ class D3pm(nn.Module):
         return -total * count / samples - self.transitions.prior_divergence * labelled.sum(dim=-1)
 
     @torch.no_grad()
-    def sample(
+    def draw_outputs(
         self,
         inputs: Tensor,
         *,
@@ -198,7 +201,7 @@ class D3pm(nn.Module):
         noisy = draw(self.transitions.stationary(inputs).expand(shape), generator)
         noisy = hold_unlabelled(noisy, labelled)
         for t in range(self.config.steps, 0, -stride):
-            if self.config.kind == "absorbing":
+            if self.config.noise == "absorbing":
                 noisy = self._reveal(inputs, noisy, t - stride, t, generator, lazy=lazy)
                 continue
             before, now = (torch.full((len(inputs),), time, device=inputs.device) for time in (t - stride, t))

@@ -8,37 +8,32 @@ leaves a token that is not MASK as it is (carry-over). The bound is then
 """
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
+from gram.config import MdlmConfig
 from gram.errors import GramError
-from gram.models.baselines.base import Metrics, hold_unlabelled, reveal, split_targets, spread, spread_samples
-from gram.models.baselines.transformer import Denoiser, DenoiserConfig
+from gram.models.base import Metrics
+from gram.models.baselines.base import Baseline, hold_unlabelled, reveal, split_targets, spread, spread_samples
+from gram.models.baselines.transformer import Denoiser
 from gram.models.losses import labelled_count
 
 
-class MdlmConfig(DenoiserConfig):
-    """Masked diffusion. Paper size, 12.6M: dim 384, 6 layers, 6 heads, hidden 1024, time_dim 128."""
-
-    time_conditioning: bool = False
-    """Tell the network the time; published without, because the number of masks says as much."""
-    smallest_time: float = Field(1e-3, gt=0, lt=1)
-    """Training times lie between this and 1: the weight 1/t grows without limit."""
-    sample_steps: int = Field(1000, ge=1)
-    """Steps of the sampler, unless it is told otherwise."""
-
-
-class Mdlm(nn.Module):
+class Mdlm(Baseline):
     """A denoiser that fills in masked tokens, a few at a time."""
 
-    sample_settings = frozenset({"steps"})
+    settings = MdlmConfig
+    config: MdlmConfig
+    supported = frozenset({"steps", "width", "seed"})
 
     def __init__(self, config: MdlmConfig, *, vocab_size: int, length: int) -> None:
-        super().__init__()
-        self.config, self.vocab_size, self.length = config, vocab_size, length
-        self.sampling_steps = config.sample_steps
+        super().__init__(config, vocab_size=vocab_size, length=length)
         self.mask = vocab_size
         self.denoiser: nn.Module = Denoiser(config, vocab_size=vocab_size, states=vocab_size + 1, length=length)
+
+    @property
+    def sampling_steps(self) -> int:
+        """Steps of its sampler by default."""
+        return self.config.sample_steps
 
     def log_probabilities(self, inputs: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
         """inputs, noisy [rows, length], time [rows] -> log p(clean token) [rows, length, vocabulary]; no MASK in it."""
@@ -82,7 +77,7 @@ class Mdlm(nn.Module):
         return -total / samples
 
     @torch.no_grad()
-    def sample(
+    def draw_outputs(
         self,
         inputs: Tensor,
         *,

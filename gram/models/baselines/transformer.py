@@ -1,14 +1,12 @@
 """The Transformer of the generative models: pre-norm blocks, causal or not, with a cache or with time modulation."""
 
 import math
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from gram.config import ImageSection, Section
+from gram.config import DenoiserConfig, TransformerConfig
 from gram.errors import GramError
 from gram.models.images import PatchDecoder, PatchEncoder
 from gram.models.layers import Attention, KeyValues, Linear, Rope, SwiGLU, rms_norm, truncated_normal_
@@ -17,34 +15,6 @@ FREQUENCIES = 256
 """Width of the sinusoidal code of a time (as in DiT)."""
 TIME_SCALE = 1000.0
 """Times lie in [0, 1]; their code is that of DiT's 1000 steps."""
-
-
-class TransformerConfig(Section):
-    """The size of a stack of blocks."""
-
-    dim: int = Field(64, ge=1)
-    """Width of every token's state."""
-    layers: int = Field(4, ge=1)
-    """Blocks."""
-    heads: int = Field(4, ge=1)
-    """Attention heads."""
-    hidden: int = Field(192, ge=1)
-    """Hidden width of the SwiGLU."""
-    positions: Literal["learned", "rope", "both"] = "both"
-    """Learned position embeddings, rotary ones inside attention, or both."""
-
-    @model_validator(mode="after")
-    def _heads_fit(self) -> "TransformerConfig":
-        if self.dim % (2 * self.heads):
-            raise ValueError(f"dim {self.dim} must be a multiple of 2 x heads ({self.heads})")
-        return self
-
-
-class DenoiserConfig(TransformerConfig, ImageSection):
-    """A Transformer that sees the input, a noisy output and, where it has a code for it, the time."""
-
-    time_dim: int = Field(64, ge=0)
-    """Width of the time's code, which modulates every block (DiT, adaLN-zero); 0 for plain blocks without time."""
 
 
 class Modulation(nn.Module):

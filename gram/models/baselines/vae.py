@@ -2,27 +2,16 @@
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
-from gram.config import Section
+from gram.config import VaeConfig
 from gram.errors import GramError
-from gram.models.baselines.base import Metrics, hold_unlabelled
+from gram.models.base import Metrics
+from gram.models.baselines.base import Baseline, hold_unlabelled
 from gram.models.guidance import Gaussian, kl_divergence
 from gram.models.images import BLACK, WHITE
 from gram.models.losses import labelled_count
 from gram.tasks.base import IGNORE
-
-
-class VaeConfig(Section):
-    """A variational autoencoder of two hidden layers on either side."""
-
-    hidden: int = Field(512, ge=1)
-    """Width of the hidden layers."""
-    latent: int = Field(32, ge=1)
-    """Width of the latent vector z."""
-    beta: float = Field(1.0, ge=0)
-    """Weight of the KL in the loss; 1 is the ELBO."""
 
 
 def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -31,17 +20,17 @@ def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     )
 
 
-class Vae(nn.Module):
+class Vae(Baseline):
     """Images [rows, pixels] of the tokens BLACK and WHITE, generated from nothing: the input only says how many."""
 
-    sample_settings = frozenset({"temperature"})
+    settings = VaeConfig
+    config: VaeConfig
+    supported = frozenset({"temperature", "width", "seed"})
 
     def __init__(self, config: VaeConfig, *, vocab_size: int, length: int) -> None:
-        super().__init__()
+        super().__init__(config, vocab_size=vocab_size, length=length)
         if vocab_size != WHITE + 1:
             raise GramError(f"A VAE is for images of tokens {BLACK} and {WHITE}, not for {vocab_size} tokens.")
-        self.config, self.vocab_size, self.length = config, vocab_size, length
-        self.sampling_steps = 1
         self.encoder = _perceptron(length, config.hidden, 2 * config.latent)
         self.decoder = _perceptron(config.latent, config.hidden, length)
 
@@ -76,7 +65,7 @@ class Vae(nn.Module):
         return total / samples
 
     @torch.no_grad()
-    def sample(
+    def draw_outputs(
         self,
         inputs: Tensor,
         *,

@@ -9,11 +9,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from gram.config import Recipe
+from gram.config import Recipe, SampleOptions
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
 from gram.inference.sample import sample
-from gram.options import SampleOptions
 from gram.solver import load
 from gram.training.loop import resume, train
 

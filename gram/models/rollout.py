@@ -1,54 +1,32 @@
 """The batch that inference runs in: trajectories that end leave it at once, and waiting ones take their place."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gram.inference.noise import KeyedNoise, puzzle_digest
-from gram.models.reasoner import Reasoner, State
-from gram.options import SampleOptions
+from gram.config import SampleOptions
+from gram.models.base import Job, State, Steps
+from gram.models.noise import derive, normal, puzzle_key
 from gram.tasks.base import Tokens
+
+if TYPE_CHECKING:
+    from gram.models.reasoner import Noise, Reasoner
 
 MOST_ROWS = 128
 """More rows do not make multiplies faster."""
 BATCH_BYTES = 2**26
 """What all rows' states and noise may take, roughly; large models get fewer rows."""
 
-Job = tuple[int, int]
-"""(puzzle, trajectory) to be run"""
+TRANSITION, INITIAL_H, INITIAL_L, PERTURB, DECODE = range(5)
+"""Labels of the noise of a trajectory's step."""
 
 
-@dataclass(frozen=True)
-class Steps:
-    """What one supervision step of the batch brought; the first axis of everything is the row."""
-
-    puzzle: Tokens
-    """[rows] index of the input"""
-    trajectory: Tokens
-    """[rows]"""
-    step: Tokens
-    """[rows] supervision steps made so far"""
-    outputs: Tokens
-    """[rows, length] decoded now"""
-    values: NDArray[np.float32]
-    """[rows] LPRM: the estimated quality of the trajectory's end, 0..1"""
-    confidence: NDArray[np.float32]
-    """[rows] the halt head's probability that the output is right"""
-    ended: NDArray[np.bool_]
-    """[rows] this was the trajectory's last step"""
-    halted: NDArray[np.bool_]
-    """[rows] ... because its halt head said so"""
-    h: Tensor
-    """[rows, tokens, dim] the states"""
-
-
-def automatic_chunk(model: Reasoner) -> int:
+def automatic_chunk(model: "Reasoner") -> int:
     """How many trajectories run at once: as many as `BATCH_BYTES` hold, and never more than are useful."""
     c = model.config
     per_row = 4 * model.tokens * c.dim * (c.transitions + 6) + 4 * model.length * model.vocab_size
@@ -59,17 +37,18 @@ class Batch:
     """Rows under way. `run` advances all of them by one supervision step at a time."""
 
     def __init__(
-        self, model: Reasoner, inputs: Tokens, options: SampleOptions, puzzle_ids: Tokens | None = None
+        self, model: "Reasoner", inputs: Tokens, options: SampleOptions, puzzle_ids: Tokens | None = None
     ) -> None:
         if not model.config.puzzles:
             puzzle_ids = None
         elif puzzle_ids is None:
             puzzle_ids = np.zeros(len(inputs), dtype=np.int64)
         self.model, self.inputs, self.options, self.puzzle_ids = model, inputs, options, puzzle_ids
-        self.device = model.h_init.device
-        self.noise = KeyedNoise(options.seed, self.device)
+        self.device = model.device
         ids = [None] * len(inputs) if puzzle_ids is None else puzzle_ids.tolist()
-        self.digests = [puzzle_digest(tokens, number) for tokens, number in zip(inputs, ids, strict=True)]
+        keys = [puzzle_key(tokens, number) for tokens, number in zip(inputs, ids, strict=True)]
+        self.puzzle_keys = derive(torch.tensor(keys, dtype=torch.long), options.seed)
+        """[puzzles] what the noise of each is keyed by"""
         self.puzzle, self.trajectory, self.step = (np.zeros(0, dtype=np.int64) for _ in range(3))
         self.state = model.initial_state(0)
         self.e_x = torch.zeros_like(self.state.h)
@@ -94,8 +73,8 @@ class Batch:
         puzzle, trajectory = np.array(jobs, dtype=np.int64).T
         state = self.model.initial_state(len(jobs))
         if self.options.initial == "random":
-            shape = state.h.shape[1:]
-            h, low = (self.noise.draw(self._keys(puzzle, trajectory, label), *shape) for label in ("h", "l"))
+            key, shape = self.keys(puzzle, trajectory, np.zeros_like(puzzle)), state.h.shape[1:]
+            h, low = (normal(derive(key, label), *shape) for label in (INITIAL_H, INITIAL_L))
             state = State(h, None if state.l is None else low)
         self.puzzle = np.concatenate([self.puzzle, puzzle])
         self.trajectory = np.concatenate([self.trajectory, trajectory])
@@ -116,10 +95,14 @@ class Batch:
     def advance(self) -> Steps:
         """One supervision step of every row."""
         options, transitions = self.options, self.model.config.transitions
+        key, shape = self.keys(self.puzzle, self.trajectory, self.step), self.state.h.shape[1:]
+        state = self.state
+        if options.perturb:
+            state = State(state.h + options.perturb * normal(derive(key, PERTURB), *shape), state.l)
         output = self.model.step(
-            self._perturbed(self.state),
+            state,
             self.e_x,
-            self._transition_noise(),
+            self._noise(key),
             temperature=options.temperature,
             first_transition=torch.from_numpy(self.step * transitions).to(self.device),
         )
@@ -127,7 +110,7 @@ class Batch:
         logits = self.model.decoder.logits(self.state.h)
         if options.decode == "sample":
             # Gumbel-max with keyed noise: uniform from the normal's distribution function.
-            uniform = torch.special.ndtr(self._drawn("d", *logits.shape[1:])).clamp(1e-7, 1 - 1e-7)
+            uniform = torch.special.ndtr(normal(derive(key, DECODE), *logits.shape[1:])).clamp(1e-7, 1 - 1e-7)
             logits = logits - torch.log(-torch.log(uniform))
         readout = self.model.decoder.readout(self.state.h)
         self.step = self.step + 1
@@ -144,26 +127,17 @@ class Batch:
             self.state.h,
         )
 
-    def _transition_noise(self) -> "partial[Tensor]":
-        """The noise of transition t, drawn for all transitions at once."""
-        shape = (self.model.config.transitions, *self.state.h.shape[1:])
-        noisy = self.model.is_random and self.options.temperature > 0
-        drawn = self._drawn("e", *shape) if noisy else torch.zeros(1, *shape, device=self.device)
-        return partial(drawn.select, 1)
+    def keys(self, puzzle: Tokens, trajectory: Tokens, step: Tokens) -> Tensor:
+        """Return what the noise of a step is keyed by: [rows], all arguments [rows]."""
+        key = self.puzzle_keys[torch.from_numpy(puzzle)]
+        return derive(key, torch.from_numpy(trajectory), torch.from_numpy(step)).to(self.device)
 
-    def _perturbed(self, state: State) -> State:
-        if not self.options.perturb:
-            return state
-        return State(state.h + self.options.perturb * self._drawn("p", *state.h.shape[1:]), state.l)
-
-    def _drawn(self, label: str, *shape: int) -> Tensor:
-        """Noise [rows, *shape] of the step that each row is about to make."""
-        rows = zip(self.puzzle.tolist(), self.trajectory.tolist(), self.step.tolist(), strict=True)
-        return self.noise.draw([(self.digests[p], t, f"{label}{step}") for p, t, step in rows], *shape)
-
-    def _keys(self, puzzle: Tokens, trajectory: Tokens, label: str) -> list[tuple[bytes, int, str]]:
-        pairs = zip(puzzle.tolist(), trajectory.tolist(), strict=True)
-        return [(self.digests[p], t, label) for p, t in pairs]
+    def _noise(self, key: Tensor) -> "Noise":
+        """Return the noise of every transition of a step with keys [rows]."""
+        if not self.model.guidance.noisy or self.options.temperature == 0:
+            return lambda _transition: None
+        shape = self.state.h.shape[1:]
+        return lambda transition: normal(derive(key, TRANSITION, transition), *shape)
 
     @torch.inference_mode()
     def _encode(self, puzzle: Tokens) -> Tensor:

@@ -1,32 +1,12 @@
-"""Settings: typed and strict. An unknown key is an error, never a silent default.
+"""The settings of the recursive reasoner: GRAM, TRM, HRM, looped and universal Transformers, and every ablation."""
 
-How a recipe is read from files and overrides is in `gram.recipe`.
-"""
+from typing import Literal, Self
 
-from typing import Annotated, Any, Literal, Self
+from pydantic import Field, model_validator
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from gram.errors import GramError
+from gram.config.section import Section
 
 Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "direct", "fixed"]
-
-Decay = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Section(BaseModel):
-    """A part of a recipe: frozen, and closed against unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class TaskConfig(Section):
-    """Which task, and its options."""
-
-    name: str = "nqueens"
-    """Name of the task, as in `gram data NAME`."""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Keyword arguments of the task, such as `size: 8`; the task itself refuses unknown ones."""
 
 
 class ImageSection(Section):
@@ -52,6 +32,7 @@ class ImageSection(Section):
 class ModelConfig(ImageSection):
     """One recursive reasoner. Symbols of the paper are given in brackets."""
 
+    kind: Literal["reasoner"] = "reasoner"
     dim: int = Field(64, ge=1)
     """Width of every token's state [D]."""
     state: Literal["hierarchical", "flat"] = "hierarchical"
@@ -178,144 +159,3 @@ class ObjectiveConfig(Section):
     """What the value head predicts of the trajectory's final output."""
     heads_reach_core: bool = False
     """Let the halt loss reach the core, as the published HRM and TRM do."""
-
-
-class TrainConfig(Section):
-    """The loop."""
-
-    steps: int = Field(1000, ge=1)
-    """Optimiser steps; each is one supervision step for every slot."""
-    slots: int = Field(128, ge=1)
-    """Examples in one update (the batch)."""
-    pool: int = Field(0, ge=0)
-    """Examples under way at once, a multiple of `slots`: each update takes a random part of them, each once per round.
-
-    0 keeps only the batch under way, as published; the weights then see an example in consecutive updates."""
-    piece: int = Field(0, ge=0)
-    """Slots whose gradient is computed at a time, to save memory; 0: 32 on a CPU, where it is faster, all elsewhere."""
-    seed: int = Field(0, ge=0, lt=2**32)
-    """Seed of initialisation, data order and noise."""
-    optimizer: Literal["adamw", "adam_atan2"] = "adamw"
-    """Update rule."""
-    lr: float = Field(2e-3, gt=0)
-    """Peak learning rate."""
-    lr_final: float = Field(0.05, ge=0, le=1)
-    """Learning rate at the end as a share of the peak (cosine); 1 keeps it constant."""
-    warmup: int = Field(200, ge=0)
-    """Steps of linear warm-up."""
-    weight_decay: float = Field(0.1, ge=0)
-    """Decoupled weight decay."""
-    betas: tuple[Decay, Decay] = (0.9, 0.95)
-    """Moment decay of the optimiser."""
-    puzzle_lr: float = Field(1e-2, gt=0)
-    """Peak learning rate of the puzzle embeddings, which have an optimiser of their own (sparse sign descent)."""
-    puzzle_weight_decay: float = Field(0.1, ge=0)
-    """Its weight decay."""
-    clip: float = Field(1.0, gt=0)
-    """Largest norm of the gradient."""
-    ema: Decay = 0.999
-    """Decay of the averaged weights, which are the ones that are evaluated and saved."""
-    lifetime: tuple[int, int] | None = None
-    """Supervision steps that an example stays, drawn log-uniform from this range; None is always N_sup."""
-    release: float = Field(0.0, ge=0, le=1)
-    """Chance at every step that a slot whose answer is right takes a new example; the others learn to stay there."""
-    halt_in_training: bool = False
-    """Release a slot when its halt head says so (deterministic models); otherwise every slot runs to the end."""
-    explore: float = Field(0.1, ge=0, le=1)
-    """With halting: chance that a slot must run a random minimum number of steps."""
-    log_every: int = Field(20, ge=1)
-    """Steps between lines of metrics."""
-    eval_every: int = Field(500, ge=1)
-    """Steps between evaluations on a fixed subset of the validation split."""
-    save_every: int = Field(200, ge=1)
-    """Steps between checkpoints, from which `gram train --resume` goes on."""
-    eval_inputs: int = Field(64, ge=1)
-    """Inputs in that subset."""
-    eval_width: int = Field(8, ge=1)
-    """Trajectories per input of that subset."""
-    wandb: str = ""
-    """Project on Weights & Biases to log to as well (needs the package wandb); empty for none."""
-    threads: int = Field(0, ge=0, le=1024)
-    """CPU threads; 0 leaves torch's choice."""
-    device: str = "auto"
-    """auto, cpu, cuda or mps."""
-    compile: bool = False
-    """Compile the networks with torch.compile: for GPUs; on a CPU it costs minutes and gains nothing."""
-    precision: Literal["32-true", "bf16-mixed"] = "32-true"
-    """Arithmetic, in Lightning Fabric's names."""
-
-    @model_validator(mode="after")
-    def _slots_fit(self) -> Self:
-        if self.pool % self.slots:
-            raise ValueError(f"pool {self.pool} must be a multiple of slots ({self.slots}), or 0")
-        if self.lifetime is not None and not 1 <= self.lifetime[0] <= self.lifetime[1]:
-            raise ValueError(f"lifetime {list(self.lifetime)} must be a range of at least 1 step, such as [8, 64]")
-        return self
-
-
-class EvalConfig(Section):
-    """How trajectories are drawn when the model is evaluated or used."""
-
-    depth: int = Field(16, ge=1)
-    """Supervision steps."""
-    width: int = Field(20, ge=1)
-    """Trajectories per input."""
-    temperature: float = Field(1.0, ge=0)
-    """Noise temperature: 0 follows the mean, or takes the most probable token."""
-    top_p: float = Field(1.0, gt=0, le=1)
-    """Autoregressive models: draw among the most probable tokens that together have this probability."""
-    halt: bool = False
-    """Stop a trajectory when its halt head says so."""
-    halt_at: float = Field(0.5, gt=0, lt=1)
-    """The probability of being right from which on it says so."""
-
-
-class GenerativeConfig(Section):
-    """One of the generative models that GRAM is compared with."""
-
-    name: Literal["autoregressive", "mdlm", "d3pm", "vae"]
-    """Which one."""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Its settings (`gram/models/baselines`); the model itself refuses unknown ones."""
-
-
-class Recipe(Section):
-    """Everything that defines a run."""
-
-    task: TaskConfig = TaskConfig()
-    model: ModelConfig = ModelConfig()
-    generative: GenerativeConfig | None = None
-    """A generative model instead of a recursive one; `model` and `objective` then say nothing."""
-    objective: ObjectiveConfig = ObjectiveConfig()
-    train: TrainConfig = TrainConfig()
-    eval: EvalConfig = EvalConfig()
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Recipe":
-        carried = [name for name in ("pool", "lifetime", "release") if getattr(self.train, name)]
-        if carried and (self.generative is not None or self.model.supervision == "final"):
-            raise ValueError(f"train.{carried[0]} is for deep supervision: here every update has fresh examples")
-        guided = self.model.guidance not in ("none", "fixed")
-        if self.train.halt_in_training and guided and self.objective.prior_share > 0:
-            raise ValueError("train.halt_in_training is for models without guidance: guided slots run to the end")
-        return self
-
-
-def parse_recipe(content: Any, source: str) -> Recipe:
-    """Validate a recipe's content; the error names every key that is wrong."""
-    try:
-        return Recipe.model_validate(content)
-    except ValidationError as error:
-        raise GramError(f"{source}: {describe(error)}.") from error
-
-
-def describe(error: ValidationError) -> str:
-    """Put pydantic's complaints into one sentence."""
-    problems = []
-    for item in error.errors():
-        key = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "extra_forbidden":
-            problems.append(f"unknown key '{key}'")
-        else:
-            problems.append(f"{key or 'recipe'}: {item['msg']}")
-    return "; ".join(problems)

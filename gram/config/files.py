@@ -12,7 +12,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from gram.config import Recipe, parse_recipe
+from gram.config.recipe import Recipe, parse_recipe
 from gram.errors import GramError
 
 

@@ -1,0 +1,53 @@
+"""How trajectories are drawn: the `eval` section of a recipe, and the options of every command and call."""
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
+
+from gram.config.section import describe
+from gram.errors import GramError
+
+Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class SampleOptions:
+    """How trajectories are drawn."""
+
+    width: Annotated[int, Field(ge=1)] = 20
+    """Trajectories per input."""
+    depth: Annotated[int, Field(ge=1)] = 16
+    """Supervision steps at most."""
+    temperature: Finite = 1.0
+    """Scale of the noise: 0 follows the mean. Models that draw tokens: 0 takes the most probable one."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Autoregressive models: draw from the most probable tokens that together have this probability."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of all noise."""
+    halt: bool = False
+    """Stop a trajectory when its halt head says so."""
+    halt_at: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Halt once the predicted probability of being correct exceeds this (models that halt by a sigmoid)."""
+    decode: Literal["argmax", "sample"] = "argmax"
+    """`sample` draws each token from the output distribution (the ablation "TRM with a stochastic decoder")."""
+    initial: Literal["fixed", "random"] = "fixed"
+    """`random` draws a fresh z_0 for every trajectory (the ablation "TRM with random z_0")."""
+    perturb: Finite = 0.0
+    """Standard deviation of noise added to h before every supervision step (PTRM)."""
+    steps: Annotated[int, Field(ge=1)] | None = None
+    """Steps of a diffusion model's sampler; None for as many as the model has."""
+    keep_steps: bool = False
+    """Keep the outputs of every supervision step, not only the last."""
+
+    def changed(self, **options: Any) -> Self:
+        """Return these options with some of them changed; raise `GramError` for a value that is not allowed."""
+        try:
+            return replace(self, **options)
+        except ValidationError as error:
+            raise GramError(f"{describe(error)}.") from error
+
+    def only(self, names: frozenset[str]) -> dict[str, Any]:
+        """Return the options of these names."""
+        return {name: value for name, value in vars(self).items() if name in names}

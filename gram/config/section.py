@@ -1,0 +1,21 @@
+"""What all sections of a recipe share: they are typed, frozen and strict."""
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class Section(BaseModel):
+    """A part of a recipe: frozen, and closed against unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def describe(error: ValidationError) -> str:
+    """Put pydantic's complaints into one sentence."""
+    problems = []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            problems.append(f"unknown key '{key}'")
+        else:
+            problems.append(f"{key or 'recipe'}: {item['msg']}")
+    return "; ".join(problems)

@@ -1,0 +1,315 @@
+"""The contract that every model obeys, recursive or not: one training loop, one sampler and one evaluation serve all.
+
+Rows of integer tokens go in, rows of integer tokens come out. Training is a sequence of supervision steps on *slots*: a
+slot holds an example and whatever the model carries for it from step to step; where an example is finished, the slot
+takes the next one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gram.config import SampleOptions, Section
+from gram.models.noise import derive, uniform
+from gram.tasks.base import Structure, Task, Tokens
+
+Checker = Callable[[Tensor, Tensor], Tensor]
+"""Judges outputs [rows, length] for inputs [rows, length]: [rows] bool, "a valid solution"."""
+Job = tuple[int, int]
+"""(input, trajectory) to be sampled"""
+Metrics = dict[str, Tensor]
+"""Detached scalars for the log; NaN where nothing was measured in this step."""
+
+STAGGER = -1
+"""Label of the random number that decides how long a slot's first example stays."""
+
+
+class State(NamedTuple):
+    """The latent state z = (h, l)."""
+
+    h: Tensor
+    """[batch, tokens, dim] high level, the only part that is decoded"""
+    l: Tensor | None  # noqa: E741 - the paper's name
+    """[batch, tokens, dim] low level; None for a flat state"""
+
+    def rows(self, index: Tensor | slice) -> "State":
+        """Select rows of the batch."""
+        return State(self.h[index], None if self.l is None else self.l[index])
+
+    def detach(self) -> "State":
+        """Cut the gradient."""
+        return State(self.h.detach(), None if self.l is None else self.l.detach())
+
+    @staticmethod
+    def cat(states: "list[State]") -> "State":
+        """Join along the batch."""
+        lows = [state.l for state in states if state.l is not None]
+        return State(torch.cat([state.h for state in states]), torch.cat(lows) if lows else None)
+
+    @staticmethod
+    def where(mask: Tensor, yes: "State", no: "State") -> "State":
+        """Choose by row; mask [batch]."""
+        mask = mask[:, None, None]
+        low = None if yes.l is None or no.l is None else torch.where(mask, yes.l, no.l)
+        return State(torch.where(mask, yes.h, no.h), low)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Examples, one for every slot; only slots that have finished their own take them."""
+
+    inputs: Tensor
+    """[slots, length]"""
+    targets: Tensor
+    """[slots, length]; negative where there is no label"""
+    deal: Tensor
+    """[slots] a number that no other example of the run has: its noise is keyed by it"""
+    lifetime: Tensor
+    """[slots] supervision steps that the example stays"""
+    min_steps: Tensor
+    """[slots] steps before which the slot may not halt (exploration)"""
+    index: Tensor
+    """[slots] row of the training split"""
+    puzzle_ids: Tensor | None = None
+    """[slots] for models with puzzle embeddings"""
+
+    def part(self, index: slice) -> "Rows":
+        """Select slots."""
+        return Rows(**{name: tensor[index] for name, tensor in vars(self).items() if tensor is not None})
+
+
+@dataclass(frozen=True)
+class Carry:
+    """What goes from one supervision step to the next: the examples under way and, if it has any, their states."""
+
+    rows: Rows
+    steps: Tensor
+    """[slots] supervision steps made; -1 where a slot has never had an example"""
+    finished: Tensor
+    """[slots] bool: takes the next example that is offered"""
+    state: State | None = None
+    """z where each slot stands"""
+    memory: Tensor | None = None
+    """[slots, tokens, dim] one state of the trajectory, uniform over its steps: what the value head learns from"""
+
+    def take(self, offered: Rows, initial: State | None = None) -> "Carry":
+        """Let the offered examples into the slots that have finished, with state z_0 (`initial`).
+
+        A slot's first example stays for a random part of its lifetime, so that every update sees all steps.
+        """
+        new = self.finished
+        cut = uniform(derive(offered.deal, STAGGER)) * offered.lifetime
+        lifetime = torch.where(self.steps < 0, 1 + cut.long(), offered.lifetime)
+        offered = replace(offered, lifetime=lifetime)
+        parts = {
+            name: torch.where(new if old.ndim == 1 else new[:, None], getattr(offered, name), old)
+            for name, old in vars(self.rows).items()
+            if old is not None
+        }
+        state, memory = self.state, self.memory
+        if state is not None and initial is not None and memory is not None:
+            state = State.where(new, initial, state)
+            memory = torch.where(new[:, None, None], initial.h, memory)
+        steps, finished = torch.where(new, 0, self.steps), torch.zeros_like(new)
+        return Carry(Rows(**parts), steps, finished, state, memory)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name; the first axis of each is the slot."""
+        named: dict[str, Tensor | None] = dict(vars(self.rows))
+        named |= {"steps": self.steps, "finished": self.finished, "memory": self.memory}
+        if self.state is not None:
+            named |= {"h": self.state.h, "l": self.state.l}
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
+
+    @staticmethod
+    def of(tensors: dict[str, Tensor]) -> "Carry":
+        """Rebuild a carry from what `tensors` gave."""
+        rows = Rows(**{field.name: tensors.get(field.name) for field in fields(Rows)})  # type: ignore[arg-type]
+        state = State(tensors["h"], tensors.get("l")) if "h" in tensors else None
+        return Carry(rows, tensors["steps"], tensors["finished"], state, tensors.get("memory"))
+
+    def part(self, index: slice) -> "Carry":
+        """Select slots."""
+        return Carry.of({name: tensor[index] for name, tensor in self.tensors().items()})
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """What a training step is told of the run."""
+
+    seed: int = 0
+    """Seed of all noise."""
+    progress: float = 0.0
+    """Fraction of the run that has been made, for schedules."""
+    checker: Checker | None = None
+    """The task's verdict; without one, an output is right if it equals the target."""
+    halt: bool = False
+    """Finish an example when the halt head says so."""
+    release: float = 0.0
+    """Chance that a slot whose output is right takes a new example."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one supervision step of all slots leaves behind."""
+
+    loss: Tensor
+    carry: Carry
+    outputs: Tensor
+    """[slots, length] what the slots now decode to"""
+    metrics: Metrics
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What one step of sampling produced; the first axis of everything is the row."""
+
+    puzzle: Tokens
+    """[rows] index of the input"""
+    trajectory: Tokens
+    """[rows]"""
+    step: Tokens
+    """[rows] supervision steps made so far"""
+    outputs: Tokens
+    """[rows, length] decoded now"""
+    values: NDArray[np.float32]
+    """[rows] LPRM: the estimated quality of the trajectory's end, 0..1"""
+    confidence: NDArray[np.float32]
+    """[rows] the halt head's probability that the output is right"""
+    ended: NDArray[np.bool_]
+    """[rows] this was the trajectory's last step"""
+    halted: NDArray[np.bool_]
+    """[rows] ... because its halt head said so"""
+    h: Tensor | None
+    """[rows, tokens, dim] the states of a recursive model"""
+
+
+class Model(nn.Module, ABC):
+    """Anything that is trained on pairs of inputs and targets, and sampled."""
+
+    settings: ClassVar[type[Section]]
+    """The class of its settings, with a `kind` by which recipes name it."""
+    recursive: ClassVar[bool] = False
+    """Whether it reasons in supervision steps, with states and heads to look at."""
+    steps_per_example: int = 1
+    """Supervision steps that an example stays by default [N_sup]."""
+
+    def __init__(self, config: Section, *, vocab_size: int, length: int) -> None:
+        super().__init__()
+        self.config: Any = config
+        self.vocab_size, self.length = vocab_size, length
+        self.structure = Structure()
+
+    @classmethod
+    @abstractmethod
+    def build(cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure) -> Self:
+        """Make a fresh model by the sections of a recipe."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.parameters()).device
+
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers are trained."""
+        return sum(p.numel() for p in self.parameters())
+
+    @property
+    def checkpoint_type(self) -> str:
+        """What its weights belong to, where names and shapes do not tell."""
+        return str(self.config.kind)
+
+    @property
+    def puzzle_embeddings(self) -> nn.Parameter | None:
+        """The table of puzzle embeddings, for models that have one: it is trained by an optimiser of its own."""
+        return None
+
+    def share_puzzle_embeddings(self, other: "Model") -> None:
+        """Use the puzzle embeddings of another model of the same kind, if there are any."""
+        return
+
+    def prepare(self, labelled: Tensor) -> None:
+        """Learn, before training, which positions [length] ever carry a label."""
+        return
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def init_carry(self, slots: int) -> Carry:
+        """Return empty slots, all of which take the first examples that are offered."""
+        tokens = torch.zeros(slots, self.length, dtype=torch.long, device=self.device)
+        zeros = tokens[:, 0]
+        ids = None if self.puzzle_embeddings is None else zeros
+        rows = Rows(tokens, tokens, zeros, zeros, zeros, zeros, ids)
+        return Carry(rows, zeros - 1, torch.ones_like(zeros, dtype=torch.bool))
+
+    @abstractmethod
+    def training_step(self, rows: Rows, carry: Carry, context: StepContext) -> StepResult:
+        """Make one supervision step in every slot, after the examples in `rows` have entered those that finished."""
+
+    def rollout_rows(self, slots: int) -> int:
+        """Return how many slots (the first ones) follow the prior instead of the posterior."""
+        return 0
+
+    def validation_metrics(
+        self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
+    ) -> dict[str, float]:
+        """Measure what is followed during training beside the metrics of the task."""
+        nats = self.log_likelihood(inputs, targets, puzzle_ids=puzzle_ids, seed=seed)
+        return {"nats": -float(nats.mean())}
+
+    # --- sampling and likelihood --------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def supported(self) -> frozenset[str]:
+        """The names of the sampling options that it supports."""
+
+    def check(self, options: SampleOptions) -> None:
+        """Raise `GramError`, before any work, for options that it cannot be sampled with."""
+        return
+
+    @property
+    def sampling_steps(self) -> int | None:
+        """Steps of its sampler where they can be chosen (`options.steps`)."""
+        return None
+
+    def is_deterministic(self, options: SampleOptions) -> bool:
+        """Whether every trajectory of an input is the same."""
+        return False
+
+    @abstractmethod
+    def roll_out(
+        self,
+        inputs: Tokens,
+        jobs: Iterable[Job],
+        options: SampleOptions,
+        *,
+        puzzle_ids: Tokens | None = None,
+        chunk: int | None = None,
+    ) -> Iterator[Steps]:
+        """Sample the trajectories that `jobs` name, at most `chunk` at a time; yield what every step produced."""
+
+    @property
+    @abstractmethod
+    def likelihood_meaning(self) -> tuple[bool, str]:
+        """Whether `log_likelihood` is exact (otherwise a lower bound), and in words what it is."""
+
+    @abstractmethod
+    def log_likelihood(
+        self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
+    ) -> Tensor:
+        """Return log p(target | input) in nats, or a lower bound of it: [rows]."""
+
+
+class Trained(Protocol):
+    """A model together with its task, such as `gram.Solver`."""
+
+    model: Model
+    task: Task

@@ -1,0 +1,66 @@
+"""Noise that belongs to a key, such as (seed, puzzle, trajectory, step), whatever else is in the batch.
+
+The generator is counter-based: number i of a row is a hash of (the row's key, i), so that all rows are drawn in one
+call on the model's device, in any order, by any process. The hash is SplitMix64 (Steele et al., 2014); pairs of its
+outputs become normal numbers by the Box-Muller transform.
+"""
+
+import hashlib
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gram.tasks.base import Tokens
+
+# The constants of SplitMix64, as signed 64-bit numbers: torch has no unsigned arithmetic, and wrapping is the same.
+GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+MIX_1, MIX_2 = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """Shift right without the sign."""
+    return (x >> bits).bitwise_and_((1 << (64 - bits)) - 1)
+
+
+def _mix_(x: Tensor) -> Tensor:
+    """Scramble 64-bit integers of any shape, one to one, in place: fresh memory would cost more than the arithmetic."""
+    x.bitwise_xor_(_shifted(x, 30)).mul_(MIX_1)
+    x.bitwise_xor_(_shifted(x, 27)).mul_(MIX_2)
+    return x.bitwise_xor_(_shifted(x, 31))
+
+
+def derive(key: Tensor, *parts: Tensor | int) -> Tensor:
+    """Return the key [rows] of a part of what `key` [rows] stands for, such as a step of a trajectory."""
+    for part in parts:
+        key = _mix_(key + GOLDEN) ^ _mix_(torch.as_tensor(part, device=key.device) + GOLDEN)
+    return key
+
+
+def _bits(key: Tensor, count: int) -> Tensor:
+    """[rows, count] random 64-bit integers of the rows' keys [rows]."""
+    return _mix_(key[:, None] + GOLDEN * torch.arange(1, count + 1, device=key.device))
+
+
+def uniform(key: Tensor) -> Tensor:
+    """[rows] numbers in [0, 1), one for each key [rows]."""
+    return _shifted(_bits(key, 1)[:, 0], 40).float() * 2.0**-24
+
+
+def normal(key: Tensor, *shape: int) -> Tensor:
+    """[rows, *shape] standard-normal float32 numbers of the rows' keys [rows], on their device."""
+    count = math.prod(shape)
+    bits = _bits(key, (count + 1) // 2)
+    # 24 bits each, which float32 holds exactly; the first is never 0, whose logarithm would be infinite.
+    radius = (_shifted(bits, 40).add_(1)).float().mul_(2.0**-24).log_().mul_(-2).sqrt_()
+    angle = bits.bitwise_right_shift_(16).bitwise_and_(0xFFFFFF).float().mul_(math.tau * 2.0**-24)
+    numbers = torch.cat((angle.cos().mul_(radius), angle.sin_().mul_(radius)), dim=1)
+    return numbers[:, :count].reshape(len(key), *shape)
+
+
+def puzzle_key(tokens: Tokens, puzzle_id: int | None = None) -> int:
+    """Return what a puzzle's noise is keyed by: its tokens [length], and its own embedding where it has one."""
+    name = b"" if puzzle_id is None else b"|%d" % puzzle_id
+    content = np.ascontiguousarray(tokens, dtype="<i8").tobytes() + name
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)

@@ -1,0 +1,227 @@
+"""L_GRAM: who learns what from one supervision step of every slot. Its terms are in `gram.models.losses`.
+
+    reconstruction + beta * KL(q || p) + halt_weight * halt + value_weight * value
+
+The first slots may roll out from the prior, as at inference; they train the halt and value heads. The others follow the
+posterior and train the rest.
+"""
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gram.config import ObjectiveConfig
+from gram.models.base import Carry, Metrics, State, StepContext, StepResult
+from gram.models.guidance import Gaussian, kl_divergence
+from gram.models.losses import (
+    balanced_kl,
+    exactly_right,
+    halt_loss,
+    labelled_count,
+    reconstruction_loss,
+    squared_error,
+    token_accuracy,
+)
+from gram.models.noise import derive, normal, uniform
+
+if TYPE_CHECKING:
+    from gram.models.reasoner import Noise, Reasoner
+
+POSTERIOR, PRIOR, AHEAD, MEMORY, RELEASE, ELBO = range(6)
+"""Labels of the noise that one supervision step of a slot uses."""
+
+
+def supervision_step(model: "Reasoner", carry: Carry, context: StepContext) -> StepResult:
+    """Make one supervision step in every slot: the loss, and the states to continue from."""
+    step = _SupervisionStep(model, carry, context)
+    count, c = len(carry.steps), model.objective
+    rollouts = slice(0, model.rollout_rows(count) if model.guidance.learned else 0)
+    learners = slice(0 if c.learn_from_rollouts else rollouts.stop, count)
+    loss, state, outputs, metrics = step.learn(learners)
+    judged = rollouts if rollouts.stop else learners
+    if rollouts.stop:
+        rolled_state, rolled_outputs = step.roll_out(rollouts)
+        rest = slice(rollouts.stop - learners.start, None)
+        state = State.cat([rolled_state, state.rows(rest)])
+        outputs = torch.cat([rolled_outputs, outputs[rest]])
+    right = step.right(outputs)
+    halt, halts = step.halt_loss(judged, state, right)
+    finished = step.finished(right, halts if judged == slice(0, count) else None)
+    value, memory, value_metrics = step.value_loss(judged, state.h, outputs, right, finished)
+    if model.guidance.learned and not rollouts.stop:
+        value_metrics.pop("rollout_accuracy")  # every slot followed the posterior: it says nothing about rollouts
+    loss = loss + c.halt_weight * halt + value
+    metrics |= {"halt": halt, **value_metrics, "loss": loss}
+    new = replace(carry, steps=carry.steps + 1, finished=finished, state=state.detach(), memory=memory)
+    return StepResult(loss, new, outputs, {name: metric.detach() for name, metric in metrics.items()})
+
+
+class _SupervisionStep:
+    """The parts of one supervision step, over the same carry."""
+
+    def __init__(self, model: "Reasoner", carry: Carry, context: StepContext) -> None:
+        assert carry.state is not None
+        assert carry.memory is not None
+        self.model, self.carry, self.context = model, carry, context
+        self.rows, self.state, self.memory = carry.rows, carry.state, carry.memory
+        self.key = derive(torch.full_like(carry.steps, context.seed), carry.rows.deal, carry.steps)
+        """[slots] what the noise of this step is keyed by"""
+
+    def learn(self, rows: slice) -> tuple[Tensor, State, Tensor, Metrics]:
+        """Follow the posterior to the targets: reconstruction + beta * KL, the states, the outputs, and metrics."""
+        model, c, targets = self.model, self.model.objective, self.rows.targets[rows]
+        e_y = model.guidance.embed_targets(targets)
+        output = model.step(
+            self.state.rows(rows),
+            self._encoded(rows),
+            self.noise(rows, POSTERIOR),
+            e_y=e_y,
+            first_transition=self.carry.steps[rows] * model.transitions_per_update,
+            transitions=model.transitions_per_update,
+        )
+        logits = model.decoder.logits(output.state.h)
+        outputs = logits.detach().argmax(dim=-1)
+        loss = reconstruction_loss(logits, targets, c.cross_entropy).mean()
+        metrics = {"reconstruction": loss, "posterior_accuracy": exactly_right(outputs, targets).float().mean()}
+        if output.posteriors:
+            pairs = zip(output.posteriors, output.priors, strict=True)
+            kls = [kl_term(posterior, prior, targets, c) for posterior, prior in pairs]
+            loss = loss + beta_at(c, self.context.progress) * (sum(kls) if c.kl_scope == "all" else kls[-1])
+            metrics |= {f"kl_{t + 1}": kl for t, kl in enumerate(kls)}
+            metrics["sigma_prior"] = output.priors[-1].log_sigma.exp().mean()
+            metrics["sigma_posterior"] = output.posteriors[-1].log_sigma.exp().mean()
+        return loss, output.state, outputs, metrics
+
+    @torch.no_grad()
+    def roll_out(self, rows: slice) -> tuple[State, Tensor]:
+        """Follow the prior, as at inference: the states, and the outputs."""
+        model = self.model
+        state = model.step(
+            self.state.rows(rows),
+            self._encoded(rows),
+            self.noise(rows, PRIOR),
+            temperature=model.objective.rollout_temperature,
+            first_transition=self.carry.steps[rows] * model.transitions_per_update,
+            transitions=model.transitions_per_update,
+        ).state
+        return state, model.decoder.logits(state.h).argmax(dim=-1)
+
+    def right(self, outputs: Tensor) -> Tensor:
+        """[slots] these outputs are solutions."""
+        if self.context.checker is None:
+            return exactly_right(outputs, self.rows.targets)
+        return self.context.checker(self.rows.inputs, outputs)
+
+    def halt_loss(self, rows: slice, state: State, right: Tensor) -> tuple[Tensor, Tensor]:
+        """Adaptive computation (ACT): the halt head's loss on some slots, and which of them it would stop."""
+        c, some = self.model.objective, state.rows(rows)
+        readout = self.model.decoder.readout(some.h if c.heads_reach_core else some.h.detach())
+        target = self._continue_target(rows, some.detach()) if self.model.config.halting == "q_learning" else None
+        loss = halt_loss(readout, right[rows], target, c.halt_loss).mean()
+        return loss, self.model.wants_to_halt(readout)
+
+    def finished(self, right: Tensor, halts: Tensor | None) -> Tensor:
+        """[slots] whose example is done: at the end of its lifetime, halted, or solved and released."""
+        steps, context = self.carry.steps + 1, self.context
+        finished = steps >= self.rows.lifetime
+        if context.halt and halts is not None:
+            finished = finished | (halts & (steps >= self.rows.min_steps))
+        if context.release:
+            finished = finished | (right & (uniform(derive(self.key, RELEASE)) < context.release))
+        return finished
+
+    def value_loss(
+        self, rows: slice, h: Tensor, outputs: Tensor, right: Tensor, finished: Tensor
+    ) -> tuple[Tensor, Tensor, Metrics]:
+        """LPRM: the value head's weighted loss on the trajectories that end now, the slots' memory, and metrics."""
+        c, done = self.model.objective, finished[rows]
+        # Reservoir sampling keeps one state of each trajectory, uniform over its steps, at constant memory.
+        keep_new = uniform(derive(self.key, MEMORY)) * (self.carry.steps + 1) < 1
+        memory = torch.where(keep_new[:, None, None], h.detach(), self.memory)
+        quality = token_accuracy(outputs, self.rows.targets) if c.value_target == "token_accuracy" else right.float()
+        errors = squared_error(self.model.decoder.readout(memory[rows]).value, quality[rows]) * done
+        metrics = {
+            "value": errors.sum() / done.sum(),  # NaN when no trajectory ended in this step
+            "rollout_accuracy": (right[rows] & done).sum() / done.sum(),
+        }
+        # A trajectory ends once in N_sup steps. The mean over slots adds up over micro-batches and processes.
+        return c.value_weight * self.model.steps_per_example * errors.mean(), memory, metrics
+
+    def noise(self, rows: slice, label: int) -> "Noise":
+        """Return the noise of every transition of some slots."""
+        if not self.model.guidance.noisy:
+            return lambda _transition: None
+        return partial(_keyed, derive(self.key[rows], label), self.state.h.shape[1:])
+
+    @torch.no_grad()
+    def _continue_target(self, rows: slice, state: State) -> Tensor:
+        """Q-learning's target for "continue": the better of the two values one step later."""
+        model, steps = self.model, self.carry.steps[rows] + 1
+        ahead = model.step(
+            state,
+            self._encoded(rows),
+            self.noise(rows, AHEAD),
+            first_transition=steps * model.transitions_per_update,
+            transitions=model.transitions_per_update,
+        )
+        readout = model.decoder.readout(ahead.state.h)
+        best = torch.maximum(readout.q_halt, readout.q_continue)
+        return torch.where(steps >= self.rows.lifetime[rows], readout.q_halt, best).sigmoid()
+
+    def _encoded(self, rows: slice) -> Tensor:
+        ids = None if self.rows.puzzle_ids is None else self.rows.puzzle_ids[rows]
+        return self.model.encoder(self.rows.inputs[rows], ids)  # type: ignore[no-any-return]
+
+
+def _keyed(key: Tensor, shape: tuple[int, ...], transition: int) -> Tensor:
+    return normal(derive(key, transition), *shape)
+
+
+def kl_term(posterior: Gaussian, prior: Gaussian, targets: Tensor, config: ObjectiveConfig) -> Tensor:
+    """Return the KL of a transition, averaged over rows; its value is the true (unbalanced) KL.
+
+    It is per labelled token, or the sum over tokens, as `kl_reduction` says.
+    """
+    divergence = balanced_kl(posterior, prior, config.kl_balance).sum(dim=-1)
+    return (divergence if config.kl_reduction == "sum" else divergence / labelled_count(targets)).mean()
+
+
+def beta_at(config: ObjectiveConfig, progress: float) -> float:
+    """Return the weight of the KL: constant, or along a half cosine from `beta` to `beta_final`."""
+    if config.beta_final is None:
+        return config.beta
+    return config.beta_final + (config.beta - config.beta_final) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+@torch.no_grad()
+def trajectory_elbo(
+    model: "Reasoner", inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Return -ELBO of the whole trajectory, and the mean surrogate beside it, per labelled token: two [rows] tensors.
+
+    The ELBO decodes once, at the end, and sums the KL of all T x N_sup transitions; the surrogate is the mean over
+    supervision steps of reconstruction plus the KL of that step's last transition (the paper's appendix). A model
+    without guidance heads has no KL: the reconstruction alone is then the bound.
+    """
+    count, kind = labelled_count(targets), model.objective.cross_entropy
+    e_x = model.encoder(inputs, puzzle_ids)
+    e_y = model.guidance.embed_targets(targets)
+    state = model.initial_state(len(inputs))
+    total_kl = torch.zeros(len(inputs), device=inputs.device)
+    surrogates = []
+    for n in range(model.config.supervision_steps):
+        key = derive(torch.arange(len(inputs), device=inputs.device), seed, ELBO, n)
+        first = torch.full((len(inputs),), n * model.config.transitions, device=inputs.device)
+        noise = partial(_keyed, key, state.h.shape[1:])
+        output = model.step(state, e_x, noise, e_y=e_y, first_transition=first)
+        state = output.state
+        pairs = zip(output.posteriors, output.priors, strict=False)
+        kls = [kl_divergence(q, p).sum(dim=-1) / count for q, p in pairs] if e_y is not None else [0 * total_kl]
+        total_kl += torch.stack(kls).sum(dim=0)
+        reconstruction = reconstruction_loss(model.decoder.logits(state.h), targets, kind)
+        surrogates.append(reconstruction + kls[-1])
+    return reconstruction + total_kl, torch.stack(surrogates).mean(dim=0)

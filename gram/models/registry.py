@@ -1,0 +1,38 @@
+"""Every model that a recipe can name."""
+
+from importlib.metadata import entry_points
+
+from gram.config import Recipe
+from gram.models.base import Model
+from gram.models.baselines.ar import Autoregressive
+from gram.models.baselines.d3pm import D3pm
+from gram.models.baselines.mdlm import Mdlm
+from gram.models.baselines.vae import Vae
+from gram.models.reasoner import Reasoner
+from gram.tasks.base import Structure
+
+MODELS: dict[str, type[Model]] = {
+    "reasoner": Reasoner,
+    "ar": Autoregressive,
+    "mdlm": Mdlm,
+    "d3pm": D3pm,
+    "vae": Vae,
+}
+"""Model classes by kind; packages add theirs by an entry point in the group `gram.models`."""
+
+
+def model_class(kind: str) -> type[Model]:
+    """Return the class of a kind of model, which the recipe has been checked to name."""
+    if kind in MODELS:
+        return MODELS[kind]
+    (point,) = entry_points(group="gram.models", name=kind)
+    found: type[Model] = point.load()
+    return found
+
+
+def build_model(recipe: Recipe, *, vocab_size: int, length: int, structure: Structure | None = None) -> Model:
+    """Make a fresh model by the `model` and `objective` sections of a recipe."""
+    kind = getattr(recipe.model, "kind", "reasoner")
+    return model_class(kind).build(
+        recipe.model, recipe.objective, vocab_size=vocab_size, length=length, structure=structure or Structure()
+    )
