@@ -53,3 +53,10 @@ class SampleOptions:
         for name, choices in (("decode", ("argmax", "sample")), ("initial", ("fixed", "random"))):
             if getattr(self, name) not in choices:
                 raise GramError(f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'.")
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Describe sampling options in a line: depth 16 x width 20, temperature 1.0, seed 0."""
+    size = [f"{name} {settings[name]}" for name in ("depth", "steps", "width") if settings.get(name) is not None]
+    rest = [f"{name} {settings[name]}" for name in ("temperature", "top_p", "seed") if name in settings]
+    return ", ".join([" x ".join(size)] * bool(size) + rest)

@@ -15,10 +15,17 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
 
+RECIPES = Path(__file__).parent / "recipes"
+"""The recipes that ship with the package: one folder per task."""
+
 
 def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
-    """Read a recipe, its bases, and `key=value` overrides; raise `GramError` on anything unknown."""
-    merged = OmegaConf.create(_read_with_bases(Path(path), seen=()))
+    """Read a recipe (a file, or a shipped one by name), its bases, and `key=value` overrides.
+
+    Raise `GramError` on anything unknown.
+    """
+    path = find_recipe(path)
+    merged = OmegaConf.create(_read_with_bases(path, seen=()))
     _check_form(overrides or [], "train.lr=3e-4")
     source = f"Recipe {path} with {', '.join(overrides)}" if overrides else f"Recipe {path}"
     try:
@@ -27,6 +34,21 @@ def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     except (OmegaConfBaseException, YAMLError) as error:
         raise GramError(f"{source}: {_in_one_line(error)}.") from error
     return parse_recipe(content, source=str(path))
+
+
+def find_recipe(name: str | Path) -> Path:
+    """Resolve a recipe file, or the name of a shipped recipe such as `nqueens-8/gram`, to a path."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    shipped = RECIPES / f"{name}.yaml"
+    if shipped.is_file() and RECIPES in shipped.resolve().parents:
+        return shipped
+    siblings = sorted(file.stem for file in (RECIPES / path.parent.name).glob("*.yaml"))
+    if siblings and path.parent.name:
+        raise GramError(f"There is no recipe '{name}'; for {path.parent.name} there are {', '.join(siblings)}.")
+    folders = ", ".join(sorted(folder.name for folder in RECIPES.iterdir()))
+    raise GramError(f"There is no recipe '{name}': give a file, or FOLDER/NAME with one of the folders {folders}.")
 
 
 def _check_form(overrides: list[str], example: str) -> None:

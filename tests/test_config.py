@@ -115,9 +115,9 @@ def test_bases_that_go_round_in_a_circle_are_refused(tmp_path: Path) -> None:
 
 
 def test_missing_and_unreadable_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(GramError, match=r"There is no recipe at .*none\.yaml"):
+    with pytest.raises(GramError, match=r"There is no recipe '.*none\.yaml'"):
         load_recipe(tmp_path / "none.yaml")
-    with pytest.raises(GramError, match="There is no recipe at"):
+    with pytest.raises(GramError, match="There is no recipe '"):
         load_recipe(tmp_path)  # a folder
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(GramError, match="is not valid YAML"):
@@ -127,3 +127,16 @@ def test_missing_and_unreadable_files_are_refused(tmp_path: Path) -> None:
 def test_a_recipe_cannot_be_changed_after_loading(good: Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_recipe(good).train.steps = 6  # type: ignore[misc]
+
+
+def test_a_shipped_recipe_is_found_by_name_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe("nqueens-8/gram", ["train.steps=7"]).train.steps == 7
+    write(tmp_path, "mine.yaml", "task: {name: colouring-8}\n")
+    assert load_recipe("mine.yaml").task.name == "colouring-8"  # a path still works
+    with pytest.raises(GramError, match=r"'nqueens-8/grim'; for nqueens-8 there are .*gram.*trm"):
+        load_recipe("nqueens-8/grim")
+    with pytest.raises(GramError, match=r"one of the folders .*nqueens-8"):
+        load_recipe("chess")
+    with pytest.raises(GramError, match="There is no recipe"):
+        load_recipe("../../pyproject")
