@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from gram.cli.app import Device, Seed, app, console, is_first_process, load_solver
+from gram.cli.app import Device, Seed, app, console, load_solver
 from gram.cli.report import FIGURES, check_target, ideal_text, percent, show_result, show_sweep
 from gram.errors import GramError
+from gram.processes import is_first_process
 from gram.progress import bar
 
 
@@ -67,6 +68,7 @@ def tune(
     """
     from gram.checkpoints.folder import CONFIG_FILE, change_eval_settings
     from gram.evaluation.tune import choose_setting, try_settings
+    from gram.files import locked
     from gram.options import SampleOptions
 
     if not (model / CONFIG_FILE).is_file():
@@ -75,27 +77,28 @@ def tune(
     tried_depths, tried_temperatures = _numbers(depths, int), _numbers(temperatures, float)
     for depth, temperature in product(tried_depths, tried_temperatures):
         SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
-    solver = load_solver(model.resolve(), device)
-    total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
-    with bar(console, "sampling", total) as advance:
-        tried = try_settings(
-            solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
-        )
-    chosen = choose_setting(tried, accuracy)
-    from rich.table import Table
+    with locked(model):  # a training would write its own settings over those that are chosen here
+        solver = load_solver(model.resolve(), device)
+        total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
+        with bar(console, "sampling", total) as advance:
+            tried = try_settings(
+                solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
+            )
+        chosen = choose_setting(tried, accuracy)
+        from rich.table import Table
 
-    title = "validation split, headline weighting"
-    table = Table("depth", "temperature", "accuracy", "coverage", title=title, caption=ideal_text(chosen))
-    for item in tried:
-        mark = " <- chosen" if item is chosen else ""
-        table.add_row(
-            str(item["depth"]),
-            str(item["temperature"]),
-            percent(item["accuracy_all_samples"]),
-            percent(item["coverage"]) + mark,
-        )
-    console.print(table)
-    change_eval_settings(model.resolve(), depth=chosen["depth"], temperature=chosen["temperature"], width=width)
+        title = "validation split, headline weighting"
+        table = Table("depth", "temperature", "accuracy", "coverage", title=title, caption=ideal_text(chosen))
+        for item in tried:
+            mark = " <- chosen" if item is chosen else ""
+            table.add_row(
+                str(item["depth"]),
+                str(item["temperature"]),
+                percent(item["accuracy_all_samples"]),
+                percent(item["coverage"]) + mark,
+            )
+        console.print(table)
+        change_eval_settings(model.resolve(), depth=chosen["depth"], temperature=chosen["temperature"])
 
 
 @app.command("bench")
@@ -139,7 +142,9 @@ def plot(
 
     if not (run / METRICS_FILE).is_file():
         raise GramError(f"{run} is not the folder of a run: {METRICS_FILE} is missing.")
-    lines = read_metrics(run)
+    lines, problems = read_metrics(run)
+    for problem in problems:
+        console.print(f"Warning: {problem}", markup=False, soft_wrap=True)
     if not lines:
         raise GramError(f"{run} has no metrics yet.")
     from gram.plots.boards import run_figure
