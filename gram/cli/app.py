@@ -5,7 +5,6 @@ modules themselves can import what they need at the top.
 """
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
@@ -17,7 +16,8 @@ import typer
 
 from gram import __doc__ as summary
 from gram import __version__
-from gram.errors import GramError, Interrupted, PeerDied
+from gram.errors import GramError, Interrupted, PeerDied, is_out_of_memory
+from gram.processes import is_first_process
 
 
 class Command(NamedTuple):
@@ -132,17 +132,24 @@ def main() -> None:
     except Interrupted as error:
         _fail(str(error), error.exit_code)
     except GramError as error:
-        _fail(str(error), quiet=not (is_first_process() or isinstance(error, PeerDied)))
+        _fail(str(error), quiet=_helps_another() and not isinstance(error, PeerDied))
     except (OSError, MemoryError, UnicodeError) as error:  # a full disk, a protected folder, too large a width
         _fail(f"{type(error).__name__}: {' '.join(str(error).split()) or 'not enough memory'}")
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        _fail(f"Not enough memory: {' '.join(str(error).split())}")
+
+
+def _helps_another() -> bool:
+    """Return whether another process of the same training speaks for this one."""
+    try:
+        return sys.argv[1:2] == ["train"] and not is_first_process()
+    except GramError:  # the very error that is to be shown: RANK is not a number
+        return False
 
 
 def _fail(message: str, code: int = 1, *, quiet: bool = False) -> NoReturn:
     if not quiet:
         print(message if code > 1 else f"Error: {message}", file=sys.stderr)
     raise SystemExit(code)
-
-
-def is_first_process() -> bool:
-    """Return whether this process speaks for all that torchrun or SLURM has started."""
-    return int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", 0))) == 0

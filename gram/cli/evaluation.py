@@ -32,6 +32,7 @@ from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate, headlines
 from gram.evaluation.tune import choose_setting, try_settings
 from gram.experiments.scaling import scaling_figure, scaling_study
+from gram.files import locked
 from gram.inference.resampling import Resampling
 from gram.inference.sample import is_deterministic
 from gram.options import SampleOptions, settings_text
@@ -131,15 +132,16 @@ def tune(
     tried_depths, tried_temperatures = numbers("depths", depths), numbers("temperatures", temperatures, float)
     for depth, temperature in product(tried_depths, tried_temperatures):
         SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
-    solver = loading.load(folder)
-    total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
-    with bar(console, "sampling", total) as advance:
-        tried = try_settings(
-            solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
-        )
-    chosen = choose_setting(tried, accuracy)
-    show_tuning(console, tried, chosen)
-    change_eval_settings(folder, depth=chosen["depth"], temperature=chosen["temperature"], width=width)
+    with locked(folder):  # a training would write its own settings over those that are chosen here
+        solver = loading.load(folder)
+        total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
+        with bar(console, "sampling", total) as advance:
+            tried = try_settings(
+                solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
+            )
+        chosen = choose_setting(tried, accuracy)
+        show_tuning(console, tried, chosen)
+        change_eval_settings(folder, depth=chosen["depth"], temperature=chosen["temperature"])
 
 
 def scaling(

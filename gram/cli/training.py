@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from gram.checkpoints.published import import_checkpoint
-from gram.cli.app import is_first_process
 from gram.cli.options import FIGURES, JsonFile, RecipeName, check_target, console, say, write_json
 from gram.cli.report import show_result, show_sweep
 from gram.cli.sweep import plan, run_jobs, summary
 from gram.errors import GramError
 from gram.plots.curves import runs_figure
+from gram.processes import is_first_process
 from gram.progress import bar
 from gram.recipe import find_recipe, load_recipe, parse_options
 from gram.training import loop
@@ -63,9 +63,12 @@ def plot(
     for run in runs:
         if not (run / METRICS_FILE).is_file():
             raise GramError(f"{run} is not the folder of a run: {METRICS_FILE} is missing.")
-        found[str(run)] = read_metrics(run)
-        if not found[str(run)]:
+        lines, problems = read_metrics(run)
+        for problem in problems:
+            say(f"Warning: {problem}.")
+        if not lines:
             raise GramError(f"{run} has no metrics yet.")
+        found[str(run)] = lines
     runs_figure(found, target)
     say(f"Curves: {target}")
 

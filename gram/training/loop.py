@@ -1,12 +1,9 @@
 """The training loop: a recipe becomes a folder with averaged weights, metrics, checkpoints and a final evaluation."""
 
-import json
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, get_args
 
 import numpy as np
@@ -15,10 +12,11 @@ from lightning_fabric import Fabric
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gram.checkpoints.folder import save_model
+from gram.checkpoints.folder import save_model, stored_eval
 from gram.config import Recipe
 from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate
+from gram.files import remove_leftovers, write_json
 from gram.machine import check_precision, choose_device, keep_freed_memory
 from gram.models.baselines.model import Generative, check_options
 from gram.models.build import Model
@@ -28,54 +26,66 @@ from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName, Task
 from gram.training.fit import check_fit, fitted
 from gram.training.launch import make_fabric
-from gram.training.log import RunLog, wandb_package
+from gram.training.log import Position, RunLog, wandb_package
 from gram.training.run_checkpoint import (
     begin_run,
+    check_data,
     check_new,
     check_same,
+    is_empty,
     load_checkpoint,
-    recipe_of_run,
+    read_run,
     save_checkpoint,
     save_state,
+    working_in,
 )
+from gram.training.shutdown import Stop, graceful_shutdown
 from gram.training.step import Trainer
 from gram.training.watch import LeakWatch, MemorisationWatch
 
-DIVERGED_FILE = "diverged.safetensors"
+DIVERGED_FILE, TEST_FILE = "diverged.safetensors", "test.json"
 
 
 def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
     """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split."""
-    check_new(out)  # before the data is built, which may take minutes
-    run = Run(recipe, out, console)
-    if run.first:
-        begin_run(out, recipe)
-    return run.go_on()
+    check_new(out)
+    with working_in(out):
+        check_new(out)  # another process may have been faster
+        run = Run(recipe, out, console)
+        if run.first:
+            begin_run(out, recipe, split_hash=run.task.split_hash())
+        return run.go_on()
 
 
-def resume(out: Path, console: Console, recipe: Recipe | None = None) -> dict[str, Any]:
-    """Go on with the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own.
+def resume(
+    out: Path, console: Console, recipe: Recipe | None = None, *, allow_other_data: bool = False
+) -> dict[str, Any]:
+    """Resume the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own.
 
-    With a recipe, a folder that does not exist yet begins a run: one command then serves for starts and restarts.
+    With a recipe, a folder that does not exist yet begins a run: one command then serves for starts and restarts. Data
+    that has changed since the run began is refused, unless `allow_other_data` says that this is meant.
     """
-    if recipe is not None and not out.exists():
+    if recipe is not None and (not out.exists() or is_empty(out)):
         return train(recipe, out, console)
-    stored = recipe_of_run(out)
+    begun = read_run(out)
     if recipe is not None:
-        check_same(stored, recipe)
-    run = Run(stored, out, console)
-    found = load_checkpoint(out)
-    run.fabric.barrier()
-    if run.first:
-        for leftover in out.rglob(".*.safetensors.*"):  # of a write that was killed
-            leftover.unlink()
-    if found is not None:
-        tensors, other, problems = found
-        for problem in problems:
-            run.console.print(f"Warning: {problem}; going on from the checkpoint before.")
-        run.load(tensors, other)
-        run.console.print(f"Going on after step {run.trainer.step_number} of {stored.train.steps}.")
-    return run.go_on()
+        check_same(begun.recipe, recipe)
+    with working_in(out):
+        run = Run(begun.recipe, out, console)
+        check_data(out, begun, run.task.split_hash(), allow_other_data=allow_other_data)
+        found = load_checkpoint(out)
+        run.fabric.barrier()
+        if run.first:
+            remove_leftovers(out)
+        if found is None:
+            run.console.print("No checkpoint was written yet: starting at step 0.")
+        else:
+            tensors, other, problems = found
+            for problem in problems:
+                run.console.print(f"Warning: {problem}; going on from the checkpoint before.")
+            run.load(tensors, other)
+            run.console.print(f"Going on after step {run.trainer.step_number} of {begun.recipe.train.steps}.")
+        return run.go_on()
 
 
 class Run:
@@ -85,8 +95,6 @@ class Run:
         config = recipe.train
         device = choose_device(config.device)
         check_precision(config.precision, device)
-        if out.exists() and not out.is_dir():
-            raise GramError(f"{out} is a file: choose another folder with --out.")
         if recipe.generative is not None:
             check_options(recipe.generative)
         if config.wandb:
@@ -109,6 +117,12 @@ class Run:
         """spent on training, also before a resume"""
         self.pending: dict[str, torch.Tensor] = {}
         """metrics of steps since the last line of the log, from a checkpoint"""
+        self.logged = Position()
+        """the part of the log that was written before the checkpoint"""
+        self.unvalidated = False
+        """whether the validation of the checkpoint's step is still to be done"""
+        self.eval = self.recipe.eval
+        """how the model is sampled: by the recipe, or as `gram tune` has chosen"""
         processes = f", {self.fabric.world_size} processes" if self.fabric.world_size > 1 else ""
         self.console.print(
             f"{self.task.name}, split {self.task.split_hash()}: {len(self.splits['train'])} pairs; "
@@ -117,31 +131,47 @@ class Run:
 
     def load(self, tensors: dict[str, torch.Tensor], other: dict[str, Any]) -> None:
         """Take over a checkpoint."""
-        self.trainer.load_state(tensors, other)
+        rows, now = len(tensors.get("feeder.order", ())), len(self.splits["train"])
+        if rows != now:
+            raise GramError(f"The run has been trained on {rows} rows, and there are {now} now: begin a new run.")
+        try:
+            self.trainer.load_state(tensors, other)
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise GramError(f"The checkpoint does not fit this task and version: {_first_line(error)}.") from error
         self.seconds = other["seconds"]
         self.pending = {name.removeprefix("log."): part for name, part in tensors.items() if name.startswith("log.")}
+        self.logged, self.unvalidated = Position(*other["log"]), other["unvalidated"]
+        try:
+            self.eval = stored_eval(self.out) or self.eval
+        except GramError as error:
+            self.console.print(f"Warning: {error} It is written anew, with the sampling settings of the recipe.")
 
     def go_on(self) -> dict[str, Any]:
         """Train to the end, evaluate, and write `test.json`."""
         config = self.recipe.train
         self.fabric.barrier()  # the folder is there
-        try:
-            with RunLog(self.out if self.first else None, after=self.trainer.step_number, wandb=config.wandb) as log:
-                log.restore(self.pending)
-                self._to_the_end(log)
-        except RuntimeError as error:
-            if self.fabric.world_size == 1:
-                raise
-            # torch has no exception of its own for it: the exchange with the others broke off.
-            raise PeerDied(
-                f"Another process of the run has died ({_first_line(error)}): go on with --resume."
-            ) from error
-        return self._tested()
+        with graceful_shutdown() as stop:
+            try:
+                with RunLog(self.out if self.first else None, after=self.logged, wandb=config.wandb) as log:
+                    for problem in log.problems:
+                        self.console.print(f"Warning: {problem}.")
+                    log.restore(self.pending)
+                    self._to_the_end(log, stop)
+                return self._tested(stop)
+            except RuntimeError as error:
+                if self.fabric.world_size == 1:
+                    raise
+                # torch has no exception of its own for it: the exchange with the others broke off.
+                raise PeerDied(
+                    f"Another process of the run has died ({_first_line(error)}): go on with --resume."
+                ) from error
 
-    def _to_the_end(self, log: RunLog) -> None:
+    def _to_the_end(self, log: RunLog, stop: Stop) -> None:
         trainer, config = self.trainer, self.recipe.train
-        with _progress(self.console) as bar, _polite() as stop:
+        with _progress(self.console) as bar:
             line = bar.add_task("training", total=config.steps, completed=trainer.step_number, shown="")
+            if self.unvalidated:
+                self._validate(log, stop)
             started = time.monotonic() - self.seconds
             while trainer.step_number < config.steps:
                 metrics = trainer.step()
@@ -152,62 +182,76 @@ class Run:
                 bar.advance(line)
                 if shown:
                     bar.update(line, shown=shown)
+                last = trainer.step_number == config.steps
+                due = last or trainer.step_number % config.eval_every == 0
                 asked = trainer.team.any(stop.asked)
-                if asked or trainer.step_number % config.save_every == 0:
-                    self._save(log)
+                if asked or due or trainer.step_number % config.save_every == 0:
+                    self._save(log, unvalidated=due)
                 if asked:
                     message = f"Stopped and saved after step {trainer.step_number}: go on with --resume {self.out}."
                     raise Interrupted(message, asked)
+                if due:
+                    self._validate(log, stop)
 
-    def _tested(self) -> dict[str, Any]:
+    def _validate(self, log: RunLog, stop: Stop) -> None:
+        """Measure the averaged weights on the validation split, and write the model; the step is saved already."""
+        step, examples = self.trainer.step_number, self.splits["validation"]
+        message = f"Stopped in the validation after step {step}, which is saved: go on with --resume {self.out}."
+        if len(examples):
+            with stop.at_once(message):
+                figures = validation_figures(self.trainer.ema, self.task, examples, self.recipe, self.fabric)
+            log.write(step, figures)
+            self._watch(figures)
+        if self.first:
+            save_model(
+                self.out,
+                self.trainer.ema,
+                self.recipe.model_copy(update={"eval": self.eval}),
+                extra={"steps": step, "split_hash": self.task.split_hash()},
+                puzzle_table=self.task.puzzle_table(),
+            )
+
+    def _tested(self, stop: Stop) -> dict[str, Any]:
         """The evaluation of the averaged weights on the test split, also as `test.json`."""
         config = self.recipe.train
-        with self.console.status("evaluating on the test split"):
+        message = f"Stopped in the evaluation; the trained model is saved: evaluate it with --resume {self.out}."
+        with self.console.status("evaluating on the test split"), stop.at_once(message):
             result = evaluate(
                 self.trainer.ema,
                 self.task,
                 "test",
-                SampleOptions(**self.recipe.eval.model_dump()),
+                SampleOptions(**self.eval.model_dump()),
                 examples=self.splits["test"],
                 fabric=self.fabric,
             )
         result |= {"train_minutes": self.seconds / 60, "train_seed": config.seed, "train_steps": config.steps}
         if self.first:
-            (self.out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
+            write_json(self.out / TEST_FILE, result)
         return result
 
     def _log(self, log: RunLog) -> str:
-        """Write the lines that are due after this step; the text for the progress bar, if there is news."""
+        """Write the line that may be due after this step; the text for the progress bar, if there is news."""
         trainer, config = self.trainer, self.recipe.train
-        step, last = trainer.step_number, trainer.step_number == config.steps
-        shown = ""
-        if step % config.log_every == 0 or last:
-            means = trainer.team.mean(log.means())
-            means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
-            log.write(step, means)
-            self._watch(means)
-            shown = in_short(means)
-        if step % config.eval_every == 0 or last:
-            examples = self.splits["validation"]
-            if len(examples):
-                figures = validation_figures(trainer.ema, self.task, examples, self.recipe, self.fabric)
-                log.write(step, figures)
-                self._watch(figures)
-            if self.first:
-                table = self.task.puzzle_table()
-                save_model(self.out, trainer.ema, self.recipe, extra={"steps": step}, puzzle_table=table)
-        return shown
+        step = trainer.step_number
+        if step % config.log_every and step != config.steps:
+            return ""
+        means = trainer.team.mean(log.means())
+        means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
+        log.write(step, means)
+        self._watch(means)
+        return in_short(means)
 
     def _watch(self, figures: dict[str, float]) -> None:
         for watch in self.watches:
             if (warning := watch.notice(figures)) is not None:
                 self.console.print(warning)
 
-    def _save(self, log: RunLog) -> None:
+    def _save(self, log: RunLog, *, unvalidated: bool) -> None:
         tensors, other = self.trainer.state()
         tensors |= {f"log.{name}": part for name, part in log.state().items()}
         if self.first:
-            save_checkpoint(self.out, tensors, other | {"seconds": self.seconds})
+            more = {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated}
+            save_checkpoint(self.out, tensors, other | more)
         self.fabric.barrier()  # nobody goes on, or ends, before it is written
 
     def _check_finite(self, metrics: dict[str, Any]) -> None:
@@ -267,35 +311,6 @@ def validation_figures(
         )
         figures |= {"validation_negative_elbo": float(elbo.mean()), "validation_surrogate": float(surrogate.mean())}
     return figures
-
-
-class _Stop:
-    """Whether the user, or the machine's scheduler, has asked the run to stop."""
-
-    asked = 0
-    """number of the signal"""
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.asked == number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.asked = number
-
-
-@contextmanager
-def _polite() -> Iterator[_Stop]:
-    """Let SIGTERM and Ctrl-C ask the run to stop after its step, instead of breaking it off; a second Ctrl-C does."""
-    stop = _Stop()
-    names = (signal.SIGTERM, signal.SIGINT)
-    try:
-        before = {name: signal.signal(name, stop) for name in names}
-    except ValueError:  # signals reach the main thread only
-        yield stop
-        return
-    try:
-        yield stop
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
 
 
 @contextmanager

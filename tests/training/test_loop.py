@@ -18,6 +18,7 @@ from gram.checkpoints.folder import load_model
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
+from gram.files import read_json
 from gram.options import SampleOptions
 from gram.tasks.nqueens import NQueens
 from gram.training.log import RunLog
@@ -46,9 +47,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory, queens_recipe: RecipeBuild
 def test_the_folder_holds_the_model_and_everything_measured(trained: tuple[Path, dict[str, Any]]) -> None:
     out, result = trained
     names = {path.name for path in out.iterdir()}
-    assert names == {"run.json", "config.json", "model.safetensors", "metrics.jsonl", "test.json", "tensorboard"}
+    files = {"run.json", "config.json", "model.safetensors", "metrics.jsonl", "test.json"}
+    assert names == files | {"tensorboard", "checkpoints"}
     assert list((out / "tensorboard").glob("events.out.tfevents.*"))
-    assert json.loads((out / "test.json").read_text()) == result
+    assert read_json(out / "test.json") == json.loads(json.dumps(result))
     assert (result["train_steps"], result["train_seed"]) == (60, 0)
     assert (result["depth"], result["width"], result["split"]) == (2, 3, "test")
     model, recipe, config = load_model(out)
