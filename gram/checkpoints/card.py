@@ -6,7 +6,6 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from gram.config import Recipe
 from gram.errors import GramError
 
 CARD_FILE = "README.md"
@@ -33,16 +32,11 @@ import gram
 solver = gram.load("{name}")  # or the path of this folder, or its id on the Hugging Face hub
 ```
 
-## Recipe
-
-```yaml
-{recipe}```
+The recipe that it was trained by is in `config.json`.
 """
 
 
-def write_card(
-    folder: Path, recipe: Recipe, result: Mapping[str, Any], metrics: tuple[str, ...], settings: str
-) -> None:
+def write_card(folder: Path, result: Mapping[str, Any], metrics: tuple[str, ...], settings: str) -> None:
     """Write the card from an evaluation (`result`), of which it reports `metrics`, sampled with `settings`."""
     results = {name: round(float(result[name]), 4) for name in metrics}
     dataset = {
@@ -68,7 +62,6 @@ def write_card(
         header=yaml.safe_dump(header, sort_keys=False),
         name=folder.name,
         rows="\n".join(f"| {name.replace('_', ' ')} | {100 * value:.1f}% |" for name, value in results.items()),
-        recipe=yaml.safe_dump(recipe.model_dump(mode="json", exclude_defaults=True), sort_keys=False),
         **{key: result[key] for key in ("task", "parameters", "split", "split_hash", "inputs", "inputs_in_split")},
         settings=settings,
     )

@@ -98,7 +98,7 @@ def evaluate_model(
         calibration_figure(result["calibration"], title, figure)
         say(f"Calibration plot: {figure}")
     if folder is not None:
-        write_card(folder, solver.recipe, result, headlines(solver.task), settings_text(solver.supported(options)))
+        write_card(folder, result, headlines(solver.task), settings_text(solver.supported(options)))
         say(f"Model card: {folder}")
     write_json(json_file, result)
 

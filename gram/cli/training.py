@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from gram.checkpoints.find import find_model
 from gram.checkpoints.published import import_checkpoint
 from gram.cli.options import FIGURES, JsonFile, RecipeName, check_target, console, say, write_json
 from gram.cli.report import show_result, show_sweep
@@ -31,19 +32,22 @@ def train(
         Path | None,
         typer.Option(help="Resume the run in this folder exactly; with a recipe, start it if the folder is new."),
     ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="Start from the weights of this model instead of random ones.")
+    ] = None,
 ) -> None:
     """Train a model by a recipe and evaluate it on the test split. SIGTERM and Ctrl-C save the run first."""
     settings = None if recipe is None else load_recipe(recipe, overrides or [])
     if resume is not None:
-        if out is not None:
-            raise GramError("--resume continues in the run's own folder: leave out --out.")
+        if out is not None or start is not None:
+            raise GramError("--resume continues the run in its own folder: leave out --out and --from.")
         folder, result = resume, loop.resume(resume, console, settings)
     elif settings is None or recipe is None:
         raise GramError("Give a recipe, such as nqueens-8/gram, or a run's folder with --resume.")
     else:
         path = find_recipe(recipe).resolve()
         folder = out or Path("runs") / f"{path.parent.name}-{path.stem}"
-        result = loop.train(settings, folder, console)
+        result = loop.train(settings, folder, console, start=None if start is None else find_model(start))
     if not is_first_process():
         return
     show_result(console, result)

@@ -67,7 +67,9 @@ def evaluate(
     else:
         from gram.inference.sharded import sample_together
 
-        trajectories = sample_together(fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
+        trajectories = sample_together(
+            fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress
+        )
     settings = options.heeded(model.sample_settings - {"keep_steps"})
     extra: dict[str, Any] = {}
     if resampling is not None:
