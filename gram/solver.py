@@ -17,7 +17,7 @@ from gram.inference.sample import Trajectories, sample
 from gram.inference.select import BY_HEADS, MEANING, Rule, check_rule, distinct, select
 from gram.machine import choose_device
 from gram.options import SampleOptions
-from gram.tasks import make_task
+from gram.tasks import stored_task
 from gram.tasks.base import Task, Tokens
 
 if TYPE_CHECKING:
@@ -63,10 +63,12 @@ class Result:
 class Solver:
     """A trained model together with its task."""
 
-    def __init__(self, model: "Model", task: Task, recipe: Recipe) -> None:
+    def __init__(self, model: "Model", task: Task, recipe: Recipe, *, split_hash: str | None = None) -> None:
         self.model = model
         self.task = task
         self.recipe = recipe
+        self.split_hash = split_hash
+        """of the data that the model was trained on; None where it is not known"""
         self.options = SampleOptions(**recipe.eval.model_dump())
         if "steps" in model.sample_settings:
             self.options = replace(self.options, steps=cast("Generative", model).law.sampling_steps)
@@ -81,17 +83,34 @@ class Solver:
         return self.model
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, *, device: str = "auto") -> "Solver":
-        """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`)."""
+    def from_pretrained(cls, name: str | Path, *, device: str = "auto", plugin: str | None = None) -> "Solver":
+        """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`).
+
+        No code of the folder is run. `plugin` names a plugin of yours for a task of tokens, which is.
+        """
         target = choose_device(device)
         folder = find_model(name)
-        model, recipe, _ = load_model(folder)
-        task = make_task(recipe.task.name, **recipe.task.options)
+        model, recipe, config = load_model(folder)
+        task = stored_task(
+            recipe.task.name,
+            recipe.task.options,
+            vocab_size=model.vocab_size,
+            length=model.length,
+            plugin=plugin,
+        )
         if (task.vocab_size, task.length) != (model.vocab_size, model.length):
             raise GramError(f"{folder} holds a model of another shape than its task {task.name}: it cannot be used.")
         if (table := load_puzzle_table(folder)) is not None:
             task.check_puzzle_table(table)
-        return cls(model.to(target), task, recipe)
+        return cls(model.to(target), task, recipe, split_hash=config.get("split_hash"))
+
+    def check_data(self) -> None:
+        """Raise `GramError` if the data is not what the model was trained on: test inputs might be training ones."""
+        if self.split_hash is not None and self.split_hash != (found := self.task.split_hash()):
+            raise GramError(
+                f"The data of {self.task.name} is not what the model was trained on (split {self.split_hash} then, "
+                f"{found} now): restore it, or measure on it all the same with --allow-other-data."
+            )
 
     def push_to_hub(self, repo_id: str, folder: str | Path, **options: Any) -> None:
         """Upload a model folder to the Hugging Face hub, from where `from_pretrained(repo_id)` loads it."""
@@ -220,9 +239,12 @@ class Solver:
         return tokens.astype(np.int64)
 
 
-def load(name: str | Path, *, device: str = "auto") -> Solver:
-    """Load a shipped model (`nqueens-8`, `sudoku-generation`, ...), a folder of `gram train`, or a hub id."""
-    return Solver.from_pretrained(name, device=device)
+def load(name: str | Path, *, device: str = "auto", plugin: str | None = None) -> Solver:
+    """Load a shipped model (`nqueens-8`, `sudoku-generation`, ...), a folder of `gram train`, or a hub id.
+
+    Loading runs no code of the folder. `plugin` names a plugin of yours for a task of tokens, which is run.
+    """
+    return Solver.from_pretrained(name, device=device, plugin=plugin)
 
 
 def shipped_models() -> dict[str, Path]:

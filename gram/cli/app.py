@@ -38,6 +38,12 @@ HaltAt = Annotated[float | None, typer.Option(help="Probability of being right f
 Halt = Annotated[bool | None, typer.Option("--halt/--no-halt", help="Stop a trajectory when its halt head says so.")]
 Steps = Annotated[int | None, typer.Option(min=1, help="Diffusion models: steps of the sampler. Default: all.")]
 TopP = Annotated[float | None, typer.Option(help="Autoregressive models: share of probability to draw from.")]
+Plugin = Annotated[
+    str | None, typer.Option(help="Tokens: your plugin, a .py file or an installed one. A model's own is never run.")
+]
+AllowOtherData = Annotated[
+    bool, typer.Option("--allow-other-data", help="Accept data that has changed since the model was trained.")
+]
 ONE_THREAD_WIDTH = 64
 """Up to this many trajectories one thread is fastest: on a busy machine several would mostly wait for each other."""
 Split = Literal["train", "validation", "test"]
@@ -89,6 +95,8 @@ def evaluate_model(
     figure: Annotated[Path, typer.Option(help="Where the calibration goes.")] = Path("gram-calibration.png"),
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure and setting here.")] = None,
     submission: Annotated[Path | None, typer.Option(help="ARC: write a Kaggle submission file.")] = None,
+    plugin: Plugin = None,
+    allow_other_data: AllowOtherData = False,
 ) -> None:
     """Accuracy, coverage and steps on held-out inputs (validity for generated ones, pass@k for ARC)."""
     check_target(json_file)
@@ -96,7 +104,9 @@ def evaluate_model(
     check_target(figure if calibration else None, FIGURES)
     from gram.evaluation.evaluate import evaluate
 
-    solver = load_solver(model, device)
+    solver = load_solver(model, device, plugin)
+    if not allow_other_data:
+        solver.check_data()
     options = sampling_options(
         solver,
         width=width,
@@ -165,12 +175,13 @@ def solve(
     figure: Annotated[Path | None, typer.Option(help="Draw the boards over the steps into this file.")] = None,
     show: Annotated[int, typer.Option(min=0, help="How many distinct solutions to print.")] = 4,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the answers as JSON.")] = None,
+    plugin: Plugin = None,
 ) -> None:
     """Solve one puzzle: sample trajectories, verify their answers, print the distinct solutions."""
     check_target(figure, FIGURES)
     check_target(json_file)
     text = _standard_input() if puzzle == "-" else puzzle
-    solver = load_solver(model, device)
+    solver = load_solver(model, device, plugin)
     given = solver.task.parse(text)
     chosen_by = solver.rule(rule)  # type: ignore[arg-type]
     options = sampling_options(
@@ -231,13 +242,13 @@ def demo(
     run_demo(console, figure, seed)
 
 
-def load_solver(model: str | Path, device: str) -> "Solver":
+def load_solver(model: str | Path, device: str, plugin: str | None = None) -> "Solver":
     """Load a model, and let the allocator keep its memory: this process does nothing else."""
     from gram.machine import keep_freed_memory
     from gram.solver import load
 
     keep_freed_memory()
-    return load(model, device=device)
+    return load(model, device=device, plugin=plugin)
 
 
 def load_same_task(models: list[str], device: str) -> "dict[str, Solver]":

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from gram.cli.app import Device, Seed, app, console, load_solver
+from gram.cli.app import AllowOtherData, Device, Plugin, Seed, app, console, load_solver
 from gram.cli.report import FIGURES, check_target, ideal_text, percent, show_result, show_sweep
 from gram.errors import GramError
 from gram.processes import is_first_process
@@ -26,6 +26,8 @@ def train(
         Path | None,
         typer.Option(help="Go on with the run in this folder, exactly where it was; with a recipe, begin it if new."),
     ] = None,
+    plugin: Plugin = None,
+    allow_other_data: AllowOtherData = False,
 ) -> None:
     """Train a model by a recipe, and evaluate it on the test split. SIGTERM and Ctrl-C save the run first."""
     from gram.recipe import load_recipe
@@ -36,7 +38,10 @@ def train(
             raise GramError("--resume goes on in the run's own folder: leave out --out.")
         from gram.training.loop import resume as go_on
 
-        folder, result = resume, go_on(resume, console, settings)
+        folder = resume
+        result = go_on(resume, console, settings, plugin=plugin, allow_other_data=allow_other_data)
+    elif plugin is not None or allow_other_data:
+        raise GramError("--plugin and --allow-other-data are for --resume: a new run takes its plugin from the recipe.")
     elif settings is None or recipe is None:
         raise GramError("Give a recipe, such as recipes/nqueens-8/gram.yaml, or a run's folder with --resume.")
     else:
@@ -60,6 +65,8 @@ def tune(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first inputs.")] = None,
     seed: Seed = 0,
     device: Device = "auto",
+    plugin: Plugin = None,
+    allow_other_data: AllowOtherData = False,
 ) -> None:
     """Choose depth and temperature on the VALIDATION split, and write them into the model's folder.
 
@@ -78,7 +85,9 @@ def tune(
     for depth, temperature in product(tried_depths, tried_temperatures):
         SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
     with locked(model):  # a training would write its own settings over those that are chosen here
-        solver = load_solver(model.resolve(), device)
+        solver = load_solver(model.resolve(), device, plugin)
+        if not allow_other_data:
+            solver.check_data()
         total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
         with bar(console, "sampling", total) as advance:
             tried = try_settings(

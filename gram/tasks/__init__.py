@@ -64,6 +64,33 @@ def make_task(name: str, **options: Any) -> Task:
         raise GramError(f"Task '{name}' cannot be built with {options}: {error}.") from error
 
 
+def stored_task(
+    name: str, options: Mapping[str, Any], *, vocab_size: int, length: int, plugin: str | None = None
+) -> Task:
+    """Build the task that a model's folder names, without running any code that the folder names.
+
+    Args:
+        name: of the task.
+        options: as stored with the model; a `plugin` among them is left out, because it is code.
+        vocab_size: the model's, for a task whose data is not at hand.
+        length: the same.
+        plugin: the user's own, which is run.
+    """
+    known = {option: value for option, value in options.items() if option != "plugin"}
+    if plugin is not None:
+        known["plugin"] = plugin
+    if name == "tokens" and isinstance(known.get("path"), str):
+        from gram.tasks.tokens.plugin import found
+        from gram.tasks.tokens.without_data import TokensWithoutData
+
+        try:
+            found(known["path"])
+        except GramError:
+            used = {option: known.get(option) for option in ("plugin", "shape")}
+            return TokensWithoutData(path=known["path"], vocab_size=vocab_size, length=length, **used)
+    return make_task(name, **known)
+
+
 def _find(name: str) -> tuple[Entry, Mapping[str, Any]]:
     """The entry of a task, and the options that its name implies."""
     if name in TASKS:

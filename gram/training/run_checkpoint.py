@@ -110,6 +110,19 @@ def check_data(folder: Path, begun: Begun, split_hash: str, *, allow_other_data:
     )
 
 
+def check_plugin(stored: Recipe | None, plugin: str | None) -> None:
+    """Refuse to run a plugin only because a folder names it; `stored` is None if the user's own recipe names it."""
+    named = None if stored is None else stored.task.options.get("plugin")
+    if named is not None and plugin is None:
+        raise GramError(
+            f"The run uses the plugin {named}, which is code: run it with --plugin {named} if you trust it."
+        )
+    if named is None and plugin is not None:
+        raise GramError(
+            "--plugin names the plugin of a run that was begun with one; this run's recipe has its own say."
+        )
+
+
 def check_same(stored: Recipe, given: Recipe) -> None:
     """Refuse to go on with another recipe than the run's, and say which keys differ."""
     old, new = (_flat(recipe.model_dump(mode="json")) for recipe in (stored, given))

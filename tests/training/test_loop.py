@@ -226,6 +226,17 @@ def test_log_takes_means_and_writes_null_for_nothing(tmp_path: Path) -> None:
     assert "kl 0.250" in shown
 
 
+def test_a_full_disk_is_an_error_of_the_system_also_in_tensorboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.write", full)
+    with pytest.raises(OSError, match="No space left"), RunLog(tmp_path) as log:
+        log.write(1, {"loss": 0.5})
+
+
 class OnlineRun:
     """What wandb.init returns, as far as it is used."""
 
