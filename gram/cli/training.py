@@ -47,7 +47,7 @@ def train(
     else:
         from gram.training.loop import train as run
 
-        folder = out or Path("runs") / f"{recipe.resolve().parent.name}-{recipe.stem}"
+        folder = out or Path("runs") / _run_name(recipe)
         result = run(settings, folder, console)
     if not is_first_process():
         return
@@ -166,27 +166,28 @@ def plot(
 def sweep(
     recipe: Annotated[Path, typer.Argument(help="Recipe file.")],
     overrides: Annotated[list[str], typer.Argument(help="Changes; several values by commas: train.seed=0,1,2.")],
-    out: Annotated[Path, typer.Option(help="Folder of the runs; what is in it already goes on.")] = Path("runs/sweep"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the runs; what is in it already goes on. Default: runs/FOLDER-RECIPE-sweep."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at once. Default: one per core.")] = os.cpu_count() or 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each run.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the summary here.")] = None,
 ) -> None:
     """Train every combination of values, side by side; print mean and standard deviation over the seeds."""
     check_target(json_file)
-    from gram.cli.sweep import plan, run_jobs, summary
-    from gram.recipe import load_recipe
+    from gram.cli.sweep import check_jobs, log_of, plan, run_jobs, summary
 
-    fixed, planned = plan(overrides, out)
-    for job in planned:  # a wrong key must not be found by the last run
-        load_recipe(recipe, [*fixed, *(f"{key}={value}" for key, value in job.values.items())])
+    planned = plan(overrides, out or Path("runs") / f"{_run_name(recipe)}-sweep", threads=threads)
+    check_jobs(recipe, planned)
     with bar(console, "runs", len(planned)) as advance:
-        failed = run_jobs(recipe, fixed, planned, at_once=jobs, threads=threads, progress=advance)
+        failed = run_jobs(recipe, planned, at_once=jobs, progress=advance)
     entries = summary(planned)
     show_sweep(console, entries)
     if json_file is not None:
         json_file.write_text(json.dumps(entries, indent=2) + "\n")
     if failed:
-        raise GramError(f"{len(failed)} of {len(planned)} runs failed: see {failed[0].folder}.log.")
+        raise GramError(f"{len(failed)} of {len(planned)} runs failed: see {log_of(failed[0])}.")
 
 
 @app.command("import")
@@ -210,6 +211,11 @@ def import_model(
         settings[key] = value
     folder = import_checkpoint(checkpoint, kind, out, task=task, overrides=settings)
     console.print(f"Imported into {folder}", markup=False, soft_wrap=True)
+
+
+def _run_name(recipe: Path) -> str:
+    """recipes/nqueens-8/gram.yaml -> nqueens-8-gram."""
+    return f"{recipe.resolve().parent.name}-{recipe.stem}"
 
 
 def _numbers(text: str, kind: type) -> list[Any]:
