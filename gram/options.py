@@ -5,6 +5,9 @@ from typing import Any, Literal
 
 from gram.errors import GramError
 
+MOST = 2**31 - 1
+"""Largest width and depth: more would not fit any machine, and their product must be a number that numpy has."""
+
 
 @dataclass(frozen=True)
 class SampleOptions:
@@ -41,8 +44,8 @@ class SampleOptions:
 
     def __post_init__(self) -> None:
         for name in ("width", "depth"):
-            if getattr(self, name) < 1:
-                raise GramError(f"{name} must be at least 1, not {getattr(self, name)}.")
+            if not 1 <= getattr(self, name) <= MOST:
+                raise GramError(f"{name} must be at least 1 and at most {MOST}, not {getattr(self, name)}.")
         for name in ("temperature", "perturb"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise GramError(f"{name} must be a number from 0 up, not {getattr(self, name)}.")

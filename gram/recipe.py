@@ -15,6 +15,8 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
 
+UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, RecursionError)
+"""What reading settings raises where they cannot be understood; RecursionError: thousands of levels."""
 RECIPES = Path(__file__).parent / "recipes"
 """The recipes that ship with the package: one folder per task."""
 
@@ -31,7 +33,7 @@ def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     try:
         changes = OmegaConf.from_dotlist(list(overrides or []))
         content = OmegaConf.to_container(_merge(merged, changes, source), resolve=True)
-    except (OmegaConfBaseException, YAMLError) as error:
+    except UNREADABLE as error:
         raise GramError(f"{source}: {_in_one_line(error)}.") from error
     return parse_recipe(content, source=str(path))
 
@@ -62,7 +64,7 @@ def parse_options(options: list[str]) -> dict[str, Any]:
     _check_form(options, "seed=1")
     try:
         content = OmegaConf.to_container(OmegaConf.from_dotlist(options))
-    except (OmegaConfBaseException, YAMLError) as error:
+    except UNREADABLE as error:
         raise GramError(f"The options {' '.join(options)} cannot be read: {_in_one_line(error)}.") from error
     return {str(key): value for key, value in dict(content).items()}  # type: ignore[arg-type]
 
@@ -76,7 +78,7 @@ def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
     try:
         content = OmegaConf.load(path)
         base = content.pop("base", None) if isinstance(content, DictConfig) else None
-    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError, OSError) as error:
+    except (*UNREADABLE, OSError) as error:
         raise GramError(f"Recipe {path} is not valid YAML: {_in_one_line(error)}.") from error
     if not isinstance(content, DictConfig):
         raise GramError(f"Recipe {path} must hold sections such as 'task:' and 'model:'.")

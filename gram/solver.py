@@ -22,7 +22,7 @@ from gram.inference.select import BY_HEADS, MEANING, Rule, check_rule, distinct,
 from gram.machine import choose_device, threads_for
 from gram.options import SampleOptions, settings_text
 from gram.progress import bar
-from gram.tasks import make_task
+from gram.tasks import stored_task
 from gram.tasks.base import SplitName, Task, Tokens
 
 if TYPE_CHECKING:
@@ -89,10 +89,12 @@ class Result:
 class Solver:
     """A trained model together with its task."""
 
-    def __init__(self, model: "Model", task: Task, recipe: Recipe) -> None:
+    def __init__(self, model: "Model", task: Task, recipe: Recipe, *, split_hash: str | None = None) -> None:
         self.model = model
         self.task = task
         self.recipe = recipe
+        self.split_hash = split_hash
+        """of the data that the model was trained on; None where it is not known"""
         self.options = SampleOptions(**recipe.eval.model_dump())
         if "steps" in model.sample_settings:
             self.options = replace(self.options, steps=cast("Generative", model).law.sampling_steps)
@@ -111,17 +113,35 @@ class Solver:
         return self.model
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, *, device: str = "auto") -> "Solver":
-        """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`)."""
+    def from_pretrained(
+        cls, name: str | Path, *, device: str = "auto", task: str | None = None, plugin: str | None = None
+    ) -> "Solver":
+        """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`); see `load`."""
         target = choose_device(device)
         folder = find_model(name)
-        model, recipe, _ = load_model(folder)
-        task = make_task(recipe.task.name, **recipe.task.options)
-        if (task.vocab_size, task.length) != (model.vocab_size, model.length):
-            raise GramError(f"{folder} holds a model of another shape than its task {task.name}: it cannot be used.")
+        model, recipe, config = load_model(folder)
+        made = stored_task(
+            recipe.task.name,
+            recipe.task.options,
+            vocab_size=model.vocab_size,
+            length=model.length,
+            shape=config.get("shape"),
+            own=task,
+            plugin=plugin,
+        )
+        if (made.vocab_size, made.length) != (model.vocab_size, model.length):
+            raise GramError(f"{folder} holds a model of another shape than its task {made.name}: it cannot be used.")
         if (table := load_puzzle_table(folder)) is not None:
-            task.check_puzzle_table(table)
-        return cls(model.to(target), task, recipe)
+            made.check_puzzle_table(table)
+        return cls(model.to(target), made, recipe, split_hash=config.get("split_hash"))
+
+    def check_data(self) -> None:
+        """Raise `GramError` if the data is not what the model was trained on: test inputs might be training ones."""
+        if self.split_hash is not None and self.split_hash != (found := self.task.split_hash()):
+            raise GramError(
+                f"The data of {self.task.name} is not what the model was trained on (split {self.split_hash} then, "
+                f"{found} now): restore it, or evaluate on it anyway with --allow-other-data."
+            )
 
     def push_to_hub(self, repo_id: str, folder: str | Path, **options: Any) -> None:
         """Upload a model folder to the Hugging Face hub, from where `from_pretrained(repo_id)` loads it."""
@@ -296,9 +316,13 @@ class Solver:
         return tokens.astype(np.int64)
 
 
-def load(name: str | Path, *, device: str = "auto") -> Solver:
-    """Load a shipped model (see `list_models`), a folder that `gram train` wrote, or a Hugging Face hub id."""
-    return Solver.from_pretrained(name, device=device)
+def load(name: str | Path, *, device: str = "auto", task: str | None = None, plugin: str | None = None) -> Solver:
+    """Load a shipped model (see `list_models`), a folder that `gram train` wrote, or a Hugging Face hub id.
+
+    Loading runs no code that the folder names. Code of yours is run if you name it: `task` is a task outside the
+    package, such as "mytask.py:Latin", and `plugin` a plugin of a task of tokens.
+    """
+    return Solver.from_pretrained(name, device=device, task=task, plugin=plugin)
 
 
 def evaluate(model: "Solver | str | Path", split: SplitName = "test", **options: Any) -> dict[str, Any]:

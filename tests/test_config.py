@@ -18,6 +18,25 @@ def good(tmp_path: Path) -> Path:
     return write(tmp_path, "good.yaml", "task: {options: {size: 4}}\ntrain: {steps: 5, lr: 1e-3}\n")
 
 
+@pytest.mark.parametrize("text", ["[" * 2000, "{a: " * 2000 + "1" + "}" * 2000, "a: " + "[" * 2000 + "]" * 2000])
+def test_thousands_of_levels_are_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "deep.yaml"
+    path.write_text(text)
+    with pytest.raises(GramError, match=r"is not valid YAML|does not fit|unknown key"):
+        load_recipe(path)
+    path.write_text("train: {steps: 3}")
+    with pytest.raises(GramError):
+        load_recipe(path, [f"train.steps={'[' * 2000}{']' * 2000}"])
+
+
+@pytest.mark.parametrize("key", ["train.steps", "model.dim", "eval.width", "task.options.size"])
+def test_numbers_that_do_not_fit_64_bits_are_named(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("train: {steps: 3}")
+    with pytest.raises(GramError, match=f"{key} is larger than any number"):
+        load_recipe(path, [f"{key}={2**63}"])
+
+
 def test_an_empty_recipe_holds_the_defaults(tmp_path: Path) -> None:
     assert load_recipe(write(tmp_path, "empty.yaml", "")) == Recipe()
 

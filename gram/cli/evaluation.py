@@ -13,6 +13,7 @@ from gram.checkpoints.folder import change_eval_settings
 from gram.cli.options import (
     FIGURES,
     Ablations,
+    AllowOtherData,
     Figure,
     JsonFile,
     Limit,
@@ -62,6 +63,7 @@ def evaluate_model(
     card: Annotated[
         bool, typer.Option("--card", help="Write the results into the model card of the model's folder.")
     ] = False,
+    allow_other_data: AllowOtherData = False,
 ) -> None:
     """Evaluate a model on held-out inputs.
 
@@ -72,6 +74,8 @@ def evaluate_model(
     check_target(figure if calibration else None, FIGURES)
     folder = own_folder(model) if card else None
     solver = sampling.load(model)
+    if not allow_other_data:
+        solver.check_data()
     options = sampling.options(solver, **({"halt": False, "keep_steps": True} if calibration else {}))
     resampling = _resampling(resample, power, options)
     if calibration and not solver.task.has_rules:
@@ -121,6 +125,7 @@ def tune(
     width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = 20,
     limit: Limit = None,
     seed: Seed = 0,
+    allow_other_data: AllowOtherData = False,
 ) -> None:
     """Choose depth and temperature on the VALIDATION split, and write them into the model's folder.
 
@@ -134,6 +139,8 @@ def tune(
         SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
     with locked(folder):  # a training would write its own settings over those that are chosen here
         solver = loading.load(folder)
+        if not allow_other_data:
+            solver.check_data()
         total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
         with bar(console, "sampling", total) as advance:
             tried = try_settings(

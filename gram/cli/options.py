@@ -32,6 +32,9 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first input
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write all metrics and settings to this file.")]
 Figure = Annotated[Path, typer.Option(help="File of the figure.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+AllowOtherData = Annotated[
+    bool, typer.Option("--allow-other-data", help="Accept data that has changed since the model was trained.")
+]
 Network = Annotated[
     Literal["classifier", "inception"],
     typer.Option(help="Feature extractor: the shipped classifier, or Inception."),
@@ -48,11 +51,17 @@ class Loading:
     """Where a model runs, and the task of one that was trained on a task outside the package."""
 
     device: Device = "auto"
+    task: Annotated[
+        str | None, typer.Option(help="Your task outside the package, such as mytask.py:Latin. Its code is run.")
+    ] = None
+    plugin: Annotated[
+        str | None, typer.Option(help="Your plugin of the task tokens: a .py file or an installed one.")
+    ] = None
 
     def load(self, model: str | Path) -> Solver:
         """Load a model; this process does nothing else, so the allocator may keep its memory."""
         keep_freed_memory()
-        return load(model, device=self.device)
+        return load(model, device=self.device, task=self.task, plugin=self.plugin)
 
     def load_same_task(self, models: list[str]) -> dict[str, Solver]:
         """Load several models that are to be compared; raise `GramError` if their data differ."""

@@ -8,9 +8,9 @@ import typer
 
 from gram.checkpoints.find import find_model
 from gram.checkpoints.published import import_checkpoint
-from gram.cli.options import FIGURES, JsonFile, RecipeName, check_target, console, say, write_json
+from gram.cli.options import FIGURES, AllowOtherData, JsonFile, RecipeName, check_target, console, say, write_json
 from gram.cli.report import show_result, show_sweep
-from gram.cli.sweep import plan, run_jobs, summary
+from gram.cli.sweep import check_jobs, log_of, plan, run_jobs, summary
 from gram.errors import GramError
 from gram.plots.curves import runs_figure
 from gram.processes import is_first_process
@@ -32,6 +32,10 @@ def train(
         Path | None,
         typer.Option(help="Resume the run in this folder exactly; with a recipe, start it if the folder is new."),
     ] = None,
+    plugin: Annotated[
+        str | None, typer.Option(help="With --resume: the run's plugin of the task tokens. Its code is run.")
+    ] = None,
+    allow_other_data: AllowOtherData = False,
     start: Annotated[
         str | None, typer.Option("--from", help="Start from the weights of this model instead of random ones.")
     ] = None,
@@ -41,12 +45,14 @@ def train(
     if resume is not None:
         if out is not None or start is not None:
             raise GramError("--resume continues the run in its own folder: leave out --out and --from.")
-        folder, result = resume, loop.resume(resume, console, settings)
+        folder = resume
+        result = loop.resume(resume, console, settings, plugin=plugin, allow_other_data=allow_other_data)
+    elif plugin is not None or allow_other_data:
+        raise GramError("--plugin and --allow-other-data are for --resume: a new run takes its plugin from the recipe.")
     elif settings is None or recipe is None:
         raise GramError("Give a recipe, such as nqueens-8/gram, or a run's folder with --resume.")
     else:
-        path = find_recipe(recipe).resolve()
-        folder = out or Path("runs") / f"{path.parent.name}-{path.stem}"
+        folder = out or Path("runs") / _run_name(recipe)
         result = loop.train(settings, folder, console, start=None if start is None else find_model(start))
     if not is_first_process():
         return
@@ -82,9 +88,10 @@ def sweep(
     overrides: Annotated[
         list[str], typer.Argument(help="Changes; several values are separated by commas: train.seed=0,1,2.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the runs; unfinished runs in it are resumed.")] = Path(
-        "runs/sweep"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the runs; unfinished ones are resumed. Default: runs/FOLDER-RECIPE-sweep."),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at once. Default: one per core.")] = os.cpu_count() or 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each run.")] = 1,
     json_file: JsonFile = None,
@@ -92,16 +99,15 @@ def sweep(
     """Train every combination of values side by side; print mean and standard deviation over the seeds."""
     check_target(json_file)
     path = find_recipe(recipe)
-    fixed, planned = plan(overrides, out)
-    for job in planned:  # a wrong key must not be found by the last run
-        load_recipe(path, [*fixed, *(f"{key}={value}" for key, value in job.values.items())])
+    planned = plan(overrides, out or Path("runs") / f"{_run_name(recipe)}-sweep", threads=threads)
+    check_jobs(path, planned)
     with bar(console, "runs", len(planned)) as advance:
-        failed = run_jobs(path, fixed, planned, at_once=jobs, threads=threads, progress=advance)
+        failed = run_jobs(path, planned, at_once=jobs, progress=advance)
     entries = summary(planned)
     show_sweep(console, entries)
     write_json(json_file, entries)
     if failed:
-        raise GramError(f"{len(failed)} of {len(planned)} runs failed: see {failed[0].folder}.log.")
+        raise GramError(f"{len(failed)} of {len(planned)} runs failed: see {log_of(failed[0])}.")
 
 
 def import_model(
@@ -116,3 +122,9 @@ def import_model(
     """Convert a published HRM or TRM checkpoint to a gram model folder."""
     folder = import_checkpoint(checkpoint, kind, out, task=task, overrides=parse_options(overrides or []))
     say(f"Imported into {folder}")
+
+
+def _run_name(recipe: str) -> str:
+    """nqueens-8/gram -> nqueens-8-gram."""
+    path = find_recipe(recipe).resolve()
+    return f"{path.parent.name}-{path.stem}"

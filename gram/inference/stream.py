@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
+from gram.files import write_whole
 from gram.inference.sample import DRAWN_AT_ONCE, Progress, sample
 from gram.models.build import Model, Trained
 from gram.options import SampleOptions
 from gram.tasks.base import Task, Tokens
-from gram.tasks.store import UNREADABLE
+from gram.tasks.store import UNREADABLE, save_arrays
 
 Rows = NDArray[np.uint8]
 """[samples, length] tokens; every task that generates has fewer than 256."""
@@ -49,7 +50,7 @@ def generate(
         return read_samples(path)[0]
     settings, length, part = _settings(trained, options), trained.task.length, _part(path)
     header = _header(settings)
-    if not part.exists():
+    if not first:  # nothing there yet, or not even a whole header
         part.write_bytes(header)
     with part.open("r+b") as file:
         file.truncate(len(header) + first * length)
@@ -58,11 +59,8 @@ def generate(
             file.write(_block(trained, options, start, count, progress).tobytes())
             file.flush()
     tokens = np.fromfile(part, dtype=np.uint8, offset=len(header)).reshape(-1, length)
-    # Written whole or not at all: until then the part is all there is.
-    finished = path.with_name(path.name + ".new")
-    with finished.open("wb") as target:
-        np.savez_compressed(target, tokens=tokens, task=trained.task.name, settings=json.dumps(settings))
-    finished.rename(path)
+    arrays = {"tokens": tokens, "task": np.array(trained.task.name), "settings": np.array(json.dumps(settings))}
+    write_whole(path, lambda target: save_arrays(target, arrays))  # until then the part is all there is
     part.unlink()
     return tokens
 
@@ -82,7 +80,10 @@ def already_drawn(trained: Trained, count: int, options: SampleOptions, path: Pa
         return 0
     header = _header(settings)
     with part.open("rb") as file:
-        if file.readline() != header:
+        found_header = file.readline()
+        if header.startswith(found_header) and found_header != header:
+            return 0  # a kill cut it off, or left it empty
+        if found_header != header:
             raise GramError(f"{part} was begun with another model or settings: remove it, or choose another name.")
         rows = (file.seek(0, 2) - len(header)) // trained.task.length
     if rows > count:

@@ -121,7 +121,10 @@ class RunLog:
         self.file.flush()
         self._count(line)
         finite = {k: v for k, v in figures.items() if math.isfinite(v)}
-        self.board.log_metrics(finite, step)
+        try:
+            self.board.log_metrics(finite, step)
+        except ValueError as error:  # Lightning calls every failure of TensorBoard one
+            raise (error.__cause__ if isinstance(error.__cause__, OSError) else error) from None
         if self.online is not None:
             self.online.log(finite, step=step)
 

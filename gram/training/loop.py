@@ -27,6 +27,7 @@ from gram.training.run_checkpoint import (
     begin_run,
     check_data,
     check_new,
+    check_plugin,
     check_same,
     is_empty,
     load_checkpoint,
@@ -60,20 +61,27 @@ def train(recipe: Recipe, out: Path, console: Console, *, start: Path | None = N
 
 
 def resume(
-    out: Path, console: Console, recipe: Recipe | None = None, *, allow_other_data: bool = False
+    out: Path,
+    console: Console,
+    recipe: Recipe | None = None,
+    *,
+    plugin: str | None = None,
+    allow_other_data: bool = False,
 ) -> dict[str, Any]:
     """Resume the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own.
 
     With a recipe, a folder that does not exist yet begins a run: one command then serves for starts and restarts. Data
-    that has changed since the run began is refused, unless `allow_other_data` says that this is meant.
+    that has changed since the run began is refused, unless `allow_other_data` says that this is meant. A plugin is
+    code: it is run if `recipe` names it, or `plugin`, but not because the folder does.
     """
     if recipe is not None and (not out.exists() or is_empty(out)):
         return train(recipe, out, console)
     begun = read_run(out)
     if recipe is not None:
         check_same(begun.recipe, recipe)
+    check_plugin(begun.recipe if recipe is None else None, plugin)
     with working_in(out):
-        run = Run(begun.recipe, out, console)
+        run = Run(begun.recipe, out, console, plugin=plugin)
         check_data(out, begun, run.task.split_hash(), allow_other_data=allow_other_data)
         found = load_checkpoint(out)
         run.fabric.barrier()
@@ -93,7 +101,7 @@ def resume(
 class Run:
     """One training run and its folder."""
 
-    def __init__(self, recipe: Recipe, out: Path, console: Console) -> None:
+    def __init__(self, recipe: Recipe, out: Path, console: Console, *, plugin: str | None = None) -> None:
         config = recipe.train
         device = choose_device(config.device)
         check_precision(config.precision, device)
@@ -102,7 +110,8 @@ class Run:
         if config.wandb:
             wandb_package()  # refuses before any work if it is missing
         self.out = out
-        self.task = make_task(recipe.task.name, **recipe.task.options)
+        chosen = {} if plugin is None else {"plugin": plugin}
+        self.task = make_task(recipe.task.name, **{**recipe.task.options, **chosen})
         keep_freed_memory()
         if config.threads:
             torch.set_num_threads(config.threads)
@@ -238,7 +247,7 @@ class Run:
                 self.out,
                 self.trainer.ema,
                 self.recipe.model_copy(update={"eval": self.eval}),
-                extra={"steps": step, "split_hash": self.task.split_hash()},
+                extra={"steps": step, "split_hash": self.task.split_hash(), "shape": self.task.shape},
                 puzzle_table=self.task.puzzle_table(),
             )
 
