@@ -17,6 +17,7 @@ _EXPORTS = {
     "evaluate": "gram.solver",
     "list_models": "gram.checkpoints.find",
     "load": "gram.solver",
+    "train": "gram.training.api",
 }
 """Where each public name is; it is imported on first use, so that `gram --help` need not wait for torch."""
 __all__ = ["GramError", "__version__", *_EXPORTS]
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from gram.solver import Solver as Solver
     from gram.solver import evaluate as evaluate
     from gram.solver import load as load
+    from gram.training.api import train as train
 
 
 def __getattr__(name: str) -> Any:

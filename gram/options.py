@@ -37,6 +37,8 @@ class SampleOptions:
     """Steps of a diffusion model's sampler; None for as many as the model has. Other models have none to choose."""
     keep_steps: bool = False
     """Keep what every supervision step brought, not only the last."""
+    keep_states: bool = False
+    """Keep the latent state h of every supervision step as well."""
 
     def heeded(self, names: frozenset[str]) -> dict[str, Any]:
         """The options by name, without those that a model with these `sample_settings` is deaf to."""

@@ -90,7 +90,12 @@ def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
 
 
 def _merge(below: Any, above: Any, source: str) -> Any:
+    """Merge two levels of a recipe; another task does not inherit the options of the task below."""
     try:
+        name = OmegaConf.select(above, "task.name")
+        if name is not None and name != OmegaConf.select(below, "task.name", default=name):
+            below = OmegaConf.create(OmegaConf.to_container(below))
+            below.task.pop("options", None)
         return OmegaConf.merge(below, above)
     except (OmegaConfBaseException, TypeError) as error:  # a list where a section was, for example
         raise GramError(f"{source} does not fit what it changes: {_in_one_line(error)}.") from error

@@ -288,6 +288,7 @@ class Solver:
             known = ", ".join(SampleOptions.__dataclass_fields__)
             raise GramError(f"There is no sampling option '{unknown[0]}'; there is {known}.")
         heeded = self.model.sample_settings
+        heeded = heeded | {"keep_states"} if "keep_steps" in heeded else heeded
         deaf = [name for name in options if name not in heeded]
         if "keep_steps" in deaf:
             _ = self.reasoner  # refuses, and says why

@@ -159,3 +159,14 @@ def test_a_shipped_recipe_is_found_by_name_from_anywhere(tmp_path: Path, monkeyp
         load_recipe("chess")
     with pytest.raises(GramError, match="There is no recipe"):
         load_recipe("../../pyproject")
+
+
+def test_another_task_does_not_inherit_the_options_of_the_base(tmp_path: Path) -> None:
+    write(tmp_path, "queens.yaml", "task: {name: nqueens, options: {size: 8, seed: 3}}\ntrain: {steps: 7}\n")
+    write(tmp_path, "other.yaml", "base: queens.yaml\ntask: {name: colouring, options: {size: 6}}\n")
+    write(tmp_path, "same.yaml", "base: queens.yaml\ntask: {options: {size: 6}}\n")
+    assert load_recipe(tmp_path / "other.yaml").task.options == {"size": 6}
+    assert load_recipe(tmp_path / "other.yaml").train.steps == 7
+    assert load_recipe(tmp_path / "same.yaml").task.options == {"size": 6, "seed": 3}
+    assert load_recipe(tmp_path / "queens.yaml", ["task.name=sudoku-hard"]).task.options == {}
+    assert load_recipe(tmp_path / "queens.yaml", ["task.name=nqueens"]).task.options == {"size": 8, "seed": 3}

@@ -145,7 +145,6 @@ def test_bad_recipes_are_refused_before_anything_is_written(gram: Run, tmp_path:
         "task.options.seed=-1",
         "task.options.test_share=0",
         "task.options.test_share=0.9999",
-        "task.name=nqueens-5",
         "eval.temperature=inf",
         "oops",
     ):
