@@ -16,3 +16,9 @@ class Interrupted(GramError):
 
 class PeerDied(GramError):
     """Another process of the run is gone; those that are left say so."""
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether torch, which has no exception of its own for a CPU, says that there is not enough memory."""
+    message = str(error).lower()
+    return any(text in message for text in ("out of memory", "can't allocate memory", "not enough memory"))

@@ -14,7 +14,7 @@ from gram.models.reasoner import Reasoner
 from gram.tasks import make_task
 
 ROOT = Path(__file__).parents[1]
-RECIPES = ROOT / "recipes"
+RECIPES = ROOT / "gram" / "recipes"
 Table = list[dict[str, str]]
 
 

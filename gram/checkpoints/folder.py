@@ -1,18 +1,16 @@
 """A trained model is a folder: `config.json` (the recipe and the shapes) and `model.safetensors`. No pickle."""
 
-import json
-import os
-import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+import torch
+from safetensors.torch import save_file
 
-from gram.config import Recipe, parse_recipe
+from gram.checkpoints.weights import Header, digest_of, read_header, read_tensors, weights_metadata
+from gram.config import Recipe, SampleOptions, parse_recipe
 from gram.errors import GramError
+from gram.files import read_json, write_json, write_whole
 from gram.models.base import Model
 from gram.models.registry import build_model
 from gram.tasks.base import Structure
@@ -40,10 +38,11 @@ def save_model(
         **(extra or {}),
     }
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path, metadata={"kind": model.checkpoint_type}))
+    metadata = weights_metadata(kind=model.checkpoint_type, sha256=digest_of(tensors))
+    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path, metadata=metadata))
     if puzzle_table is not None:
-        write_whole(folder / PUZZLES_FILE, lambda path: path.write_text(json.dumps(puzzle_table)))
-    write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+        write_json(folder / PUZZLES_FILE, puzzle_table)
+    write_json(folder / CONFIG_FILE, config)
 
 
 def _structure_of(model: Model) -> dict[str, Any]:
@@ -68,7 +67,12 @@ def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
     check_format(folder, config["format"])
     recipe = parse_recipe(config["recipe"], source=str(config_path))
     structure = read_structure(config_path, config)
-    model = build_model(recipe, vocab_size=config["vocab_size"], length=config["length"], structure=structure)
+    sizes = {"vocab_size": config["vocab_size"], "length": config["length"]}
+    header = read_header(weights_path)
+    header.check_sizes(config_path, {**sizes, **recipe.model_dump(include={"model"})})
+    with torch.device("meta"):  # the shapes alone: nothing is allocated for a config.json that its weights do not fit
+        check_shapes(build_model(recipe, **sizes, structure=structure), header)
+    model = build_model(recipe, **sizes, structure=structure)
     load_weights(model, weights_path)
     return model.eval(), recipe, config
 
@@ -102,12 +106,15 @@ def load_puzzle_table(folder: Path) -> dict[str, Any] | None:
     return read_json(path) if path.exists() else None
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file of a model or a run."""
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise GramError(f"{path} is damaged or not a gram model: {error}.") from error
+def stored_eval(folder: Path) -> SampleOptions | None:
+    """Return the `eval` section of a model's config.json; None where there is no model yet."""
+    path = folder / CONFIG_FILE
+    if not path.exists():
+        return None
+    content = read_json(path)
+    if not isinstance(content, dict) or "recipe" not in content:
+        raise GramError(f"{path} was not written by gram.")
+    return parse_recipe(content["recipe"], source=str(path)).eval
 
 
 def change_eval_settings(folder: Path, **settings: Any) -> None:
@@ -116,42 +123,28 @@ def change_eval_settings(folder: Path, **settings: Any) -> None:
     content = recipe.model_dump(mode="json")
     content["eval"] |= settings
     config["recipe"] = parse_recipe(content, source=f"eval settings {settings}").model_dump(mode="json")
-    write_whole(folder / CONFIG_FILE, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+    write_json(folder / CONFIG_FILE, config)
 
 
 def load_weights(model: Model, path: Path) -> None:
     """Load a safetensors file into a model; every tensor must be there, with the right shape, and no other."""
-    try:
-        with safe_open(path, "pt") as file:
-            kind = (file.metadata() or {}).get("kind", model.checkpoint_type)
-        tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise GramError(f"{path} is truncated or not a safetensors file: {error}.") from error
-    if kind != model.checkpoint_type:  # an MDLM and an absorbing D3PM have the same tensors
+    check_shapes(model, read_header(path))
+    model.load_state_dict(read_tensors(path))
+
+
+def check_shapes(model: Model, header: Header) -> None:
+    """Refuse weights that are not of this model; the model may be on the meta device."""
+    path = header.path
+    if header.kind not in (None, model.checkpoint_type):  # an MDLM and an absorbing D3PM have the same tensors
         raise GramError(
-            f"{path} does not fit the model in config.json: it is of kind '{kind}', not '{model.checkpoint_type}'."
+            f"{path} does not fit the model in config.json: it is of kind '{header.kind}', "
+            f"not '{model.checkpoint_type}'."
         )
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    found = header.shapes
     if expected != found:
         odd = sorted(expected.items() ^ found.items())[0][0]
         raise GramError(
             f"{path} does not fit the model in config.json: tensor '{odd}' has shape "
             f"{found.get(odd, 'none (missing)')}, expected {expected.get(odd, 'none (not in this model)')}."
         )
-    model.load_state_dict(tensors)
-
-
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, then rename: a crash never leaves half a file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        temporary.chmod(0o644)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,15 +1,15 @@
 """Convert a model folder of an older version of gram to the present format."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
-from gram.checkpoints.folder import CONFIG_FILE, FORMAT, RUN_FILE, WEIGHTS_FILE, load_model, read_json, write_whole
+from gram.checkpoints.folder import CONFIG_FILE, FORMAT, RUN_FILE, WEIGHTS_FILE, load_model
+from gram.checkpoints.weights import digest_of, read_header, read_tensors, weights_metadata
 from gram.config import parse_recipe
 from gram.errors import GramError
+from gram.files import read_json, write_json, write_whole
 
 KINDS = {"autoregressive": "ar"}
 """Kinds of models whose names have changed."""
@@ -36,11 +36,11 @@ def migrate(folder: Path) -> list[str]:
     done = []
     if config_path in old:
         tensors, kind = _converted_weights(weights_path, old[config_path]["recipe"]["model"])
-        write_whole(weights_path, lambda path: save_file(tensors, path, metadata={"kind": kind}))
+        metadata = weights_metadata(kind=kind, sha256=digest_of(tensors))
+        write_whole(weights_path, lambda path: save_file(tensors, path, metadata=metadata))
         done.append(f"{WEIGHTS_FILE}: {len(tensors)} tensors of a model of kind '{kind}'")
     for path, content in old.items():
-        text = json.dumps(content, indent=2) + "\n"
-        write_whole(path, lambda target, text=text: target.write_text(text))  # type: ignore[misc]
+        write_json(path, content)
         done.append(f"{path.name}: format {FORMAT}")
     if config_path in old:
         load_model(folder)  # raises if something does not fit
@@ -64,9 +64,8 @@ def converted(recipe: dict[str, Any]) -> dict[str, Any]:
 
 
 def _converted_weights(path: Path, model: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    with safe_open(path, "pt") as file:
-        kind = (file.metadata() or {}).get("kind", "recursive")
-    tensors = {name.removeprefix("network."): tensor for name, tensor in load_file(path).items()}
+    kind = read_header(path).kind or "recursive"
+    tensors = {name.removeprefix("network."): tensor for name, tensor in read_tensors(path).items()}
     words = ["reasoner"] if kind == "recursive" else [KINDS.get(word, word) for word in kind.split()]
     if words[0] != model.get("kind", "reasoner"):
         raise GramError(

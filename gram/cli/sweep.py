@@ -1,6 +1,5 @@
 """Several runs of one recipe, side by side: every combination of the given values; what was interrupted goes on."""
 
-import json
 import os
 import statistics
 import subprocess
@@ -12,10 +11,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from gram.config import load_recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import HEADLINES
+from gram.files import read_json
+from gram.training.run_checkpoint import check_same, is_empty, recipe_of_run
+from gram.training.shutdown import graceful_shutdown
 
-SEED = "train.seed"
+SEED, THREADS = "train.seed", "train.threads"
+RESULT = "test.json"
 
 
 @dataclass
@@ -25,75 +29,119 @@ class Job:
     values: dict[str, str]
     """the dotted keys that differ between the runs"""
     folder: Path
+    overrides: list[str]
+    """all changes to the recipe file, those that are the same in all runs as well"""
     process: subprocess.Popen[bytes] | None = None
 
     @property
-    def done(self) -> bool:
-        """Whether it has been evaluated."""
-        return (self.folder / "test.json").is_file()
+    def result(self) -> dict[str, Any] | None:
+        """The evaluation of the run; None while it is not done."""
+        if not (self.folder / RESULT).is_file():
+            return None
+        try:
+            found: dict[str, Any] = read_json(self.folder / RESULT)
+        except GramError:  # damaged: resuming the run evaluates it again
+            return None
+        return found
 
 
-def plan(overrides: list[str], out: Path) -> tuple[list[str], list[Job]]:
-    """What is the same in all runs, and the runs: one for every combination of values such as train.seed=0,1,2."""
-    fixed, varied = [], {}
+def plan(overrides: list[str], out: Path, *, threads: int = 1) -> list[Job]:
+    """Return one run for every combination of values such as train.seed=0,1,2."""
+    fixed: list[str] = []
+    varied: dict[str, list[str]] = {}
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals:
             raise GramError(f"'{override}' is not of the form key=value, such as train.seed=0,1,2.")
+        if key == THREADS:
+            raise GramError(f"Set the threads of each run with --threads instead of {THREADS}.")
         if "," in value and not value.startswith(("[", "{")):
+            if key in varied:
+                raise GramError(f"{key} is given twice: give all its values at once, such as train.seed=0,1,2.")
             varied[key] = value.split(",")
         else:
             fixed.append(override)
     if not varied:
         raise GramError("A sweep needs a key with several values, such as train.seed=0,1,2.")
-    combinations = (dict(zip(varied, values, strict=True)) for values in product(*varied.values()))
-    return fixed, [Job(values, out / "_".join(f"{k}={v}" for k, v in values.items())) for values in combinations]
+    jobs = []
+    for combination in product(*varied.values()):
+        values = dict(zip(varied, combination, strict=True))
+        pairs = [f"{key}={value}" for key, value in values.items()]
+        jobs.append(Job(values, out / "_".join(pairs).replace("/", "-"), [*fixed, *pairs, f"{THREADS}={threads}"]))
+    return jobs
 
 
-def run_jobs(
-    recipe: Path, fixed: list[str], jobs: list[Job], *, at_once: int, threads: int, progress: Callable[[int], None]
-) -> list[Job]:
-    """Run what is not done, `at_once` processes at a time; the runs that failed. Each has its output in `log.txt`."""
-    waiting = [job for job in jobs if not job.done]
+def check_jobs(recipe: Path, jobs: list[Job]) -> None:
+    """Refuse, before anything is trained, a wrong key, equal runs, and a folder with runs of another recipe."""
+    seen: dict[str, Job] = {}
+    for job in jobs:
+        wanted = load_recipe(recipe, job.overrides)
+        if (twin := seen.setdefault(wanted.model_dump_json(), job)) is not job:
+            raise GramError(f"{twin.values} and {job.values} are the same run: give each value once.")
+        if job.folder.exists() and not is_empty(job.folder):
+            try:
+                check_same(recipe_of_run(job.folder), wanted)
+            except GramError as error:
+                raise GramError(f"{job.folder} holds another run, choose another folder with --out. {error}") from error
+    if len({job.folder for job in jobs}) < len(jobs):
+        raise GramError("Two of the values make the same folder name: give them other names.")
+
+
+def run_jobs(recipe: Path, jobs: list[Job], *, at_once: int, progress: Callable[[int], None]) -> list[Job]:
+    """Run what is not done, `at_once` processes at a time; return the runs that failed.
+
+    Each has its output in a file beside its folder. SIGTERM and Ctrl-C stop all of them; each saves itself.
+    """
+    waiting = [job for job in jobs if job.result is None]
     progress(len(jobs) - len(waiting))
     running: list[Job] = []
     failed: list[Job] = []
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                running.append(_start(recipe, fixed, waiting.pop(0), threads))
-            time.sleep(0.1)
-            for job in [job for job in running if job.process is not None and job.process.poll() is not None]:
-                running.remove(job)
-                progress(1)
-                if not job.done:
-                    failed.append(job)
-    finally:
-        for job in running:  # Ctrl-C or an error: each saves itself and can go on
-            assert job.process is not None
-            job.process.terminate()
-            job.process.wait()
+    with graceful_shutdown() as stop:
+        try:
+            with stop.at_once("Stopped, and so are the runs, each saved: the same command goes on."):
+                while waiting or running:
+                    while waiting and len(running) < at_once:
+                        running.append(_start(recipe, waiting.pop(0)))
+                    time.sleep(0.1)
+                    for job in [job for job in running if _process(job).poll() is not None]:
+                        running.remove(job)
+                        progress(1)
+                        if job.result is None:
+                            failed.append(job)
+        finally:
+            for job in running:
+                _process(job).terminate()
+            for job in running:
+                _process(job).wait()
     return failed
 
 
-def _start(recipe: Path, fixed: list[str], job: Job, threads: int) -> Job:
-    overrides = [*fixed, *(f"{key}={value}" for key, value in job.values.items()), f"train.threads={threads}"]
-    command = [sys.executable, "-m", "gram", "train", str(recipe), *overrides, "--resume", str(job.folder)]
+def _process(job: Job) -> subprocess.Popen[bytes]:
+    assert job.process is not None
+    return job.process
+
+
+def _start(recipe: Path, job: Job) -> Job:
+    command = [sys.executable, "-m", "gram", "train", str(recipe), *job.overrides, "--resume", str(job.folder)]
     job.folder.parent.mkdir(parents=True, exist_ok=True)
-    log = job.folder.with_name(f"{job.folder.name}.log")
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
-    with log.open("ab") as file:
+    environment = os.environ | {"OMP_NUM_THREADS": job.overrides[-1].partition("=")[2]}
+    with log_of(job).open("ab") as file:
         job.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
     return job
+
+
+def log_of(job: Job) -> Path:
+    """Return the file that holds what a run printed."""
+    return job.folder.with_name(f"{job.folder.name}.log")
 
 
 def summary(jobs: list[Job]) -> list[dict[str, Any]]:
     """Mean and standard deviation over the seeds, one entry for every combination of the other values."""
     groups: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
     for job in jobs:
-        if job.done:
+        if (result := job.result) is not None:
             others = tuple((key, value) for key, value in job.values.items() if key != SEED)
-            groups.setdefault(others, []).append(json.loads((job.folder / "test.json").read_text()))
+            groups.setdefault(others, []).append(result)
     entries = []
     for others, results in groups.items():
         entry: dict[str, Any] = {"values": dict(others), "runs": len(results)}

@@ -107,6 +107,10 @@ class TrainConfig(Section):
     """Inputs in that subset."""
     eval_width: int = Field(8, ge=1)
     """Trajectories per input of that subset."""
+    keep: Literal["last", "best"] = "last"
+    """Which weights become the model: those of the last evaluation, or of the one with the best validation metric."""
+    test_inputs: int = Field(0, ge=0)
+    """Inputs of the test split in the evaluation that ends the training, the first ones; 0 for all."""
     wandb: str = ""
     """Project on Weights & Biases to log to as well (needs the package wandb); empty for none."""
     threads: int = Field(0, ge=0, le=1024)
@@ -169,7 +173,20 @@ class Recipe(Section):
 
 def parse_recipe(content: Any, source: str) -> Recipe:
     """Validate a recipe's content; the error names every key that is wrong."""
+    if (key := _too_large(content)) is not None:
+        raise GramError(f"{source}: {key} is larger than any number that can be computed with.")
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
         raise GramError(f"{source}: {describe(error)}.") from error
+
+
+def _too_large(content: Any, key: str = "") -> str | None:
+    """Return the first key whose whole number does not fit 64 bits, as all of torch and numpy need it."""
+    if isinstance(content, dict):
+        found = (_too_large(value, f"{key}.{name}".lstrip(".")) for name, value in content.items())
+    elif isinstance(content, list):
+        found = (_too_large(value, key) for value in content)
+    else:
+        return key if isinstance(content, int) and not -(2**63) <= content < 2**63 else None
+    return next((name for name in found if name is not None), None)

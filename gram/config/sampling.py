@@ -9,6 +9,8 @@ from pydantic.dataclasses import dataclass
 from gram.config.section import describe
 from gram.errors import GramError
 
+MOST = 2**31 - 1
+"""Largest width and depth: more would not fit any machine, and their product must be a number that numpy has."""
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -16,9 +18,9 @@ Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class SampleOptions:
     """How trajectories are drawn."""
 
-    width: Annotated[int, Field(ge=1)] = 20
+    width: Annotated[int, Field(ge=1, le=MOST)] = 20
     """Trajectories per input."""
-    depth: Annotated[int, Field(ge=1)] = 16
+    depth: Annotated[int, Field(ge=1, le=MOST)] = 16
     """Supervision steps at most."""
     temperature: Finite = 1.0
     """Scale of the noise: 0 follows the mean. Models that draw tokens: 0 takes the most probable one."""
@@ -40,6 +42,8 @@ class SampleOptions:
     """Steps of a diffusion model's sampler; None for as many as the model has."""
     keep_steps: bool = False
     """Keep the outputs of every supervision step, not only the last."""
+    keep_states: bool = False
+    """Keep the latent state h of every supervision step as well."""
 
     def changed(self, **options: Any) -> Self:
         """Return these options with some of them changed; raise `GramError` for a value that is not allowed."""
@@ -51,3 +55,10 @@ class SampleOptions:
     def only(self, names: frozenset[str]) -> dict[str, Any]:
         """Return the options of these names."""
         return {name: value for name, value in vars(self).items() if name in names}
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Describe sampling options in a line: depth 16 x width 20, temperature 1.0, seed 0."""
+    size = [f"{name} {settings[name]}" for name in ("depth", "steps", "width") if settings.get(name) is not None]
+    rest = [f"{name} {settings[name]}" for name in ("temperature", "top_p", "seed") if name in settings]
+    return ", ".join([" x ".join(size)] * bool(size) + rest)

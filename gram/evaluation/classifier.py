@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from gram.checkpoints.folder import write_whole
+from gram.files import write_whole
 from gram.tasks.images import LabelledImages
 
 FEATURES, CLASSES = 64, 10

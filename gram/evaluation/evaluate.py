@@ -29,6 +29,11 @@ HEADLINES = {
 """The two figures that a run is followed by, for each way of scoring."""
 
 
+def headlines(task: Task) -> tuple[str, ...]:
+    """Return the names of the metrics that a model of this task is reported by."""
+    return tuple(name for name in HEADLINES[task.scoring] if task.has_rules or name != "validity")
+
+
 def evaluate(
     model: Model,
     task: Task,
@@ -64,8 +69,10 @@ def evaluate(
     else:
         from gram.inference.sharded import sample_together
 
-        trajectories = sample_together(fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
-    settings = options.only(model.supported - {"keep_steps"})
+        trajectories = sample_together(
+            fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress
+        )
+    settings = options.only(model.supported - {"keep_steps", "keep_states"})
     extra: dict[str, Any] = {}
     if resampling is not None:
         sizes = {str(step): float(np.mean(some)) for step, some in resampling.sample_sizes.items()}
@@ -82,6 +89,8 @@ def evaluate(
         "scoring": task.scoring,
         "split": split,
         "split_hash": task.split_hash(),
+        "inputs": len(asked.rows),
+        "inputs_in_split": len(examples.distinct().rows),
         "parameters": model.parameter_count,
     }
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from gram.config import SampleOptions
 from gram.errors import GramError
+from gram.files import write_whole
 from gram.inference.sample import Progress, sample
-from gram.models.base import Trained
+from gram.models.base import Model, Trained
 from gram.tasks.base import Task, Tokens
-from gram.tasks.store import UNREADABLE
+from gram.tasks.store import UNREADABLE, save_arrays
 
 Rows = NDArray[np.uint8]
 """[samples, length] tokens; every task that generates has fewer than 256."""
@@ -49,7 +50,7 @@ def generate(
         return read_samples(path)[0]
     settings, length, part = _settings(trained, options), trained.task.length, _part(path)
     header = _header(settings)
-    if not part.exists():
+    if not first:  # nothing there yet, or not even a whole header
         part.write_bytes(header)
     with part.open("r+b") as file:
         file.truncate(len(header) + first * length)
@@ -58,11 +59,8 @@ def generate(
             file.write(_block(trained, options, start, count, progress).tobytes())
             file.flush()
     tokens = np.fromfile(part, dtype=np.uint8, offset=len(header)).reshape(-1, length)
-    # Written whole or not at all: until then the part is all there is.
-    finished = path.with_name(path.name + ".new")
-    with finished.open("wb") as target:
-        np.savez_compressed(target, tokens=tokens, task=trained.task.name, settings=json.dumps(settings))
-    finished.rename(path)
+    arrays = {"tokens": tokens, "task": np.array(trained.task.name), "settings": np.array(json.dumps(settings))}
+    write_whole(path, lambda target: save_arrays(target, arrays))  # until then the part is all there is
     part.unlink()
     return tokens
 
@@ -82,7 +80,10 @@ def already_drawn(trained: Trained, count: int, options: SampleOptions, path: Pa
         return 0
     header = _header(settings)
     with part.open("rb") as file:
-        if file.readline() != header:
+        found_header = file.readline()
+        if header.startswith(found_header) and found_header != header:
+            return 0  # a kill cut it off, or left it empty
+        if found_header != header:
             raise GramError(f"{part} was begun with another model or settings: remove it, or choose another name.")
         rows = (file.seek(0, 2) - len(header)) // trained.task.length
     if rows > count:
@@ -115,6 +116,15 @@ def blank_input(task: Task) -> Tokens:
     return task.parse("")[None]
 
 
+def weights_digest(model: Model) -> str:
+    """Return the first 16 hex digits of the SHA-256 of a model's weights."""
+    digest = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
 def _block(trained: Trained, options: SampleOptions, start: int, count: int, progress: Progress | None) -> Rows:
     """Samples `start` to the end of its block [rows, length]."""
     some = replace(options, width=min(BLOCK, count - start), keep_steps=False)
@@ -124,11 +134,8 @@ def _block(trained: Trained, options: SampleOptions, start: int, count: int, pro
 
 def _settings(trained: Trained, options: SampleOptions) -> dict[str, Any]:
     """All that decides what the samples are, but their number."""
-    weights = hashlib.sha256()
-    for name, tensor in trained.model.state_dict().items():
-        weights.update(name.encode())
-        weights.update(tensor.cpu().numpy().tobytes())
-    return {"task": trained.task.name, "weights": weights.hexdigest()[:16], **chosen_options(trained, options)}
+    digest = weights_digest(trained.model)
+    return {"task": trained.task.name, "weights": digest, **chosen_options(trained, options)}
 
 
 def _header(settings: dict[str, Any]) -> bytes:

@@ -186,8 +186,8 @@ class Steps:
     """[rows] this was the trajectory's last step"""
     halted: NDArray[np.bool_]
     """[rows] ... because its halt head said so"""
-    h: Tensor | None
-    """[rows, tokens, dim] the states of a recursive model"""
+    h: Tensor
+    """[rows, tokens, dim] the states; without tokens for a model that has none"""
 
 
 class Model(nn.Module, ABC):
@@ -210,6 +210,11 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def build(cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure) -> Self:
         """Make a fresh model by the sections of a recipe."""
+
+    @property
+    def state_shape(self) -> tuple[int, int]:
+        """Tokens and width of a row's state h; a model that carries none has none."""
+        return 0, 0
 
     @property
     def device(self) -> torch.device:

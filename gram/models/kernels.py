@@ -16,6 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gram.compiled import compile_cached
+
 Array = NDArray[np.float32]
 BLOCK = 1024
 """Numbers of a row that stay in the innermost cache from one loop to the next."""
@@ -35,7 +37,7 @@ C2, C3, C4, C5, C6, C7 = (
 """Cephes' polynomial for exp between -ln 2 / 2 and ln 2 / 2"""
 
 # Without "nnan" and "ninf": a diverged number must stay one, so that the run stops.
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "arcp", "reassoc"})
+compiled = compile_cached(error_model="numpy", fastmath={"contract", "nsz", "arcp", "reassoc"})
 
 
 @numba.njit(inline="always")

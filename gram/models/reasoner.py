@@ -126,6 +126,11 @@ class Reasoner(Model):
         """Use the puzzle embeddings of another reasoner."""
         self.encoder.puzzles = other.puzzle_embeddings
 
+    @property
+    def state_shape(self) -> tuple[int, int]:
+        """Tokens and width of h."""
+        return self.tokens, self.config.dim
+
     def initial_state(self, batch: int) -> State:
         """z_0 for `batch` rows."""
         shape = (batch, self.tokens, self.config.dim)
@@ -260,8 +265,8 @@ class Reasoner(Model):
     @property
     def supported(self) -> frozenset[str]:
         """The names of the sampling options that it supports."""
-        always = {"width", "depth", "seed", "halt", "halt_at", "decode", "initial", "perturb", "keep_steps"}
-        return frozenset(always | {"temperature"} if self.guidance.noisy else always)
+        others = {"top_p", "steps"} if self.guidance.noisy else {"top_p", "steps", "temperature"}
+        return frozenset(SampleOptions.__dataclass_fields__) - others
 
     def is_deterministic(self, options: SampleOptions) -> bool:
         """Whether every trajectory of an input is the same, so that one is enough."""

@@ -7,7 +7,6 @@ and builds; the system's cache folder by default.
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
+from gram.files import write_whole
 
 Arrays = dict[str, NDArray[Any]]
 UNREADABLE = (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -89,12 +89,27 @@ def kept(name: str, settings: dict[str, Any], build: Callable[[], Arrays]) -> Ar
     if path.is_file():
         try:
             with path.open("rb") as source, np.load(source) as stored:  # numpy leaves a damaged one open
-                return dict(stored)
+                return _Stored(path, dict(stored))
         except UNREADABLE as error:
             raise GramError(f"The kept data {path} cannot be read ({error}): remove it.") from error
     arrays = build()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    Path(file.name).replace(path)
+    write_whole(path, lambda target: save_arrays(target, arrays))
     return arrays
+
+
+def save_arrays(path: Path, arrays: Arrays) -> None:
+    """Write a compressed .npz file, whatever its name ends in."""
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+class _Stored(dict[str, NDArray[Any]]):
+    """Arrays of the cache; one that is missing is the file's fault."""
+
+    def __init__(self, path: Path, arrays: Arrays) -> None:
+        super().__init__(arrays)
+        self.path = path
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        raise GramError(f"The kept data {self.path} has no array '{name}': remove it.")

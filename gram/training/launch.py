@@ -8,6 +8,8 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
+from gram.processes import started_processes
+
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """Environment variable in which torchrun counts how often it has started the processes anew."""
 PATIENCE = timedelta(minutes=10)
@@ -17,7 +19,7 @@ PATIENCE = timedelta(minutes=10)
 def make_fabric(device: str, precision: str) -> Fabric:
     """The processes of this run, connected."""
     accelerator, _, number = device.partition(":")
-    per_node, nodes = _started()
+    per_node, nodes = started_processes()
     if per_node * nodes == 1:
         return Fabric(accelerator=accelerator, devices=[int(number)] if number else 1, precision=precision)  # type: ignore[arg-type]
     if RESTARTS in os.environ:
@@ -45,14 +47,3 @@ def _join(accelerator: str) -> None:
     store = distributed.PrefixStore(f"start-{os.environ[RESTARTS]}", store)  # type: ignore[attr-defined]
     backend = "nccl" if accelerator == "cuda" else "gloo"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
-
-
-def _started() -> tuple[int, int]:
-    """Processes per node, and nodes."""
-    environment = os.environ
-    if "LOCAL_WORLD_SIZE" in environment and "WORLD_SIZE" in environment:  # torchrun
-        per_node = int(environment["LOCAL_WORLD_SIZE"])
-        return per_node, int(environment["WORLD_SIZE"]) // per_node
-    if "SLURM_NTASKS_PER_NODE" in environment and environment.get("SLURM_STEP_ID"):  # srun
-        return int(environment["SLURM_NTASKS_PER_NODE"]), int(environment.get("SLURM_NNODES", 1))
-    return 1, 1

@@ -1,50 +1,92 @@
 """The metrics of a run: `metrics.jsonl`, TensorBoard and, if asked for, Weights & Biases."""
 
+import hashlib
 import json
 import math
+import threading
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import torch
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from torch import Tensor
 
 from gram.errors import GramError
+from gram.files import write_whole
 
 METRICS_FILE = "metrics.jsonl"
+
+
+class Position(NamedTuple):
+    """How much of a run's metrics was written at some moment, and the digest of that."""
+
+    lines: int = 0
+    sha256: str = ""
 
 
 class RunLog:
     """Means over the steps since the last line; nothing waits for the device before a line is due."""
 
-    def __init__(self, folder: Path | None, *, after: int = 0, wandb: str = "") -> None:
-        """Open the files; lines of steps later than `after`, from which the run goes on, are dropped.
+    def __init__(self, folder: Path | None, *, after: Position | None = None, wandb: str = "") -> None:
+        """Open the files; lines that were written later than `after`, from which the run resumes, are dropped.
 
         Without a folder nothing is written: one process writes for all. `wandb` names a project on Weights & Biases.
         """
         self.pending: list[dict[str, Tensor]] = []
         self.file: TextIO | None = None
         self.online: Any = None
+        self.problems: list[str] = []
+        """what is wrong with the lines that are there already"""
+        self._lines, self._digest = 0, hashlib.sha256()
         if folder is None:
             return
         if wandb:
             # The same name and id after a resume, so that the curves go on.
             name = folder.resolve().name
             self.online = wandb_package().init(project=wandb, name=name, id=name, dir=str(folder), resume="allow")
+        self._hook, threading.excepthook = threading.excepthook, _leave_to_the_next_write
         self.board = TensorBoardLogger(root_dir=folder, name="", version="tensorboard")
         path = folder / METRICS_FILE
-        kept = [line for line in read_metrics(folder) if line["step"] <= after] if path.exists() else []
-        path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        kept = self._kept_lines(path, after or Position())
+        write_whole(path, lambda target: target.write_text("".join(kept)))
         self.file = path.open("a")
+
+    def _kept_lines(self, path: Path, after: Position) -> list[str]:
+        """Return the lines of an earlier part of the run that are still whole."""
+        lines = _whole_lines(path)[: after.lines]
+        kept = [line for line in lines if _parsed(line) is not None]
+        for line in kept:
+            self._count(line)
+        if (len(kept), self._digest.hexdigest()) != (after.lines, after.sha256) and after.lines:
+            lost = after.lines - len(kept)
+            what = (
+                f"{lost} of its {after.lines} lines are lost"
+                if lost
+                else "some of its numbers are not what was written"
+            )
+            self.problems.append(f"{METRICS_FILE} is damaged: {what}")
+        return kept
+
+    def _count(self, line: str) -> None:
+        self._lines += 1
+        self._digest.update(line.encode())
+
+    @property
+    def position(self) -> Position:
+        """How much is written now."""
+        return Position(self._lines, self._digest.hexdigest())
 
     def __enter__(self) -> "RunLog":
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.file is not None:
-            self.file.close()
-            self.board.finalize("")
+            try:
+                self.file.close()
+                self.board.finalize("")
+            finally:
+                threading.excepthook = self._hook
         if self.online is not None:
             self.online.finish()
 
@@ -74,10 +116,15 @@ class RunLog:
         """Append one line."""
         if self.file is None:
             return
-        self.file.write(json.dumps({"step": step, **{k: _finite(v) for k, v in figures.items()}}) + "\n")
+        line = json.dumps({"step": step, **{k: _finite(v) for k, v in figures.items()}}) + "\n"
+        self.file.write(line)
         self.file.flush()
+        self._count(line)
         finite = {k: v for k, v in figures.items() if math.isfinite(v)}
-        self.board.log_metrics(finite, step)
+        try:
+            self.board.log_metrics(finite, step)
+        except ValueError as error:  # Lightning calls every failure of TensorBoard one
+            raise (error.__cause__ if isinstance(error.__cause__, OSError) else error) from None
         if self.online is not None:
             self.online.log(finite, step=step)
 
@@ -90,10 +137,40 @@ def wandb_package() -> Any:
         raise GramError("train.wandb needs the package wandb: pip install wandb, or leave it empty.") from error
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """All whole lines of a run's metrics; a last line that a kill cut off is left out."""
-    lines = (folder / METRICS_FILE).read_text().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return all whole lines of a run's metrics, and a sentence about each damaged one.
+
+    A last line that a kill cut off is left out without a word.
+    """
+    path = folder / METRICS_FILE
+    parsed = [_parsed(line) for line in _whole_lines(path)]
+    problems = [f"Line {number} of {path} is damaged." for number, line in enumerate(parsed, 1) if line is None]
+    return [line for line in parsed if line is not None], problems
+
+
+def _whole_lines(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    lines = path.read_bytes().decode(errors="replace").split("\n")
+    return [line + "\n" for line in lines[:-1]]
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    """Return the numbers of a line; None if it is damaged."""
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or not isinstance(content.get("step"), int):
+        return None
+    numbers = all(value is None or isinstance(value, (int, float)) for value in content.values())
+    return content if numbers else None
+
+
+def _leave_to_the_next_write(failure: threading.ExceptHookArgs) -> None:
+    """Do not print why TensorBoard's thread has ended on a full disk: the next write raises the same error."""
+    if not isinstance(failure.exc_value, OSError):
+        threading.__excepthook__(failure)
 
 
 def _finite(value: float) -> float | None:

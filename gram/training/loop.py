@@ -1,99 +1,122 @@
 """The training loop: a recipe becomes a folder with averaged weights, metrics, checkpoints and a final evaluation."""
 
-import json
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, get_args
 
-import numpy as np
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gram.checkpoints.folder import save_model
-from gram.config import Recipe, SampleOptions
+from gram.checkpoints.card import write_card
+from gram.checkpoints.folder import WEIGHTS_FILE, load_weights, save_model, stored_eval
+from gram.config import Recipe, settings_text
 from gram.errors import GramError, Interrupted, PeerDied
-from gram.evaluation.evaluate import HEADLINES, evaluate
+from gram.evaluation.evaluate import HEADLINES, evaluate, headlines
+from gram.files import remove_leftovers, write_json
 from gram.machine import check_precision, choose_device, keep_freed_memory
-from gram.models.base import Model
+from gram.progress import TrainingBar, bar
 from gram.tasks import make_task
-from gram.tasks.base import Examples, SplitName, Task
+from gram.tasks.base import Examples, SplitName
 from gram.training.fit import check_fit, resolve_recipe
 from gram.training.launch import make_fabric
-from gram.training.log import RunLog, wandb_package
+from gram.training.log import Position, RunLog, wandb_package
 from gram.training.run_checkpoint import (
     begin_run,
+    check_data,
     check_new,
+    check_plugin,
     check_same,
+    is_empty,
     load_checkpoint,
-    recipe_of_run,
+    read_run,
     save_checkpoint,
     save_state,
+    working_in,
 )
+from gram.training.shutdown import Stop, graceful_shutdown
 from gram.training.step import Trainer
+from gram.training.validation import validation_figures, validation_options
 from gram.training.watch import LeakWatch, MemorisationWatch
 
-DIVERGED_FILE = "diverged.safetensors"
+DIVERGED_FILE, TEST_FILE = "diverged.safetensors", "test.json"
 
 
-def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
-    """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split."""
-    check_new(out)  # before the data is built, which may take minutes
-    run = Run(recipe, out, console)
-    if run.first:
-        begin_run(out, recipe)
-    return run.go_on()
+def train(recipe: Recipe, out: Path, console: Console, *, start: Path | None = None) -> dict[str, Any]:
+    """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split.
 
-
-def resume(out: Path, console: Console, recipe: Recipe | None = None) -> dict[str, Any]:
-    """Go on with the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own.
-
-    With a recipe, a folder that does not exist yet begins a run: one command then serves for starts and restarts.
+    The weights start at random, or as those of the model in the folder `start`.
     """
-    if recipe is not None and not out.exists():
+    check_new(out)
+    with working_in(out):
+        check_new(out)  # another process may have been faster
+        run = Run(recipe, out, console)
+        if start is not None:
+            run.start_from(start)
+        if run.first:
+            begin_run(out, recipe, split_hash=run.task.split_hash())
+        return run.go_on()
+
+
+def resume(
+    out: Path,
+    console: Console,
+    recipe: Recipe | None = None,
+    *,
+    plugin: str | None = None,
+    allow_other_data: bool = False,
+) -> dict[str, Any]:
+    """Resume the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own.
+
+    With a recipe, a folder that does not exist yet begins a run: one command then serves for starts and restarts. Data
+    that has changed since the run began is refused, unless `allow_other_data` says that this is meant. A plugin is
+    code: it is run if `recipe` names it, or `plugin`, but not because the folder does.
+    """
+    if recipe is not None and (not out.exists() or is_empty(out)):
         return train(recipe, out, console)
-    stored = recipe_of_run(out)
+    begun = read_run(out)
     if recipe is not None:
-        check_same(stored, recipe)
-    run = Run(stored, out, console)
-    found = load_checkpoint(out)
-    run.fabric.barrier()
-    if run.first:
-        for leftover in out.rglob(".*.safetensors.*"):  # of a write that was killed
-            leftover.unlink()
-    if found is not None:
-        tensors, other, problems = found
-        for problem in problems:
-            run.console.print(f"Warning: {problem}; going on from the checkpoint before.")
-        run.load(tensors, other)
-        run.console.print(f"Going on after step {run.trainer.step_number} of {stored.train.steps}.")
-    return run.go_on()
+        check_same(begun.recipe, recipe)
+    check_plugin(begun.recipe if recipe is None else None, plugin)
+    with working_in(out):
+        run = Run(begun.recipe, out, console, plugin=plugin)
+        check_data(out, begun, run.task.split_hash(), allow_other_data=allow_other_data)
+        found = load_checkpoint(out)
+        run.fabric.barrier()
+        if run.first:
+            remove_leftovers(out)
+        if found is None:
+            run.console.print("No checkpoint was written yet: starting at step 0.")
+        else:
+            tensors, other, problems = found
+            for problem in problems:
+                run.console.print(f"Warning: {problem}; going on from the checkpoint before.")
+            run.load(tensors, other)
+            run.console.print(f"Going on after step {run.trainer.step_number} of {begun.recipe.train.steps}.")
+        return run.go_on()
 
 
 class Run:
     """One training run and its folder."""
 
-    def __init__(self, recipe: Recipe, out: Path, console: Console) -> None:
+    def __init__(self, recipe: Recipe, out: Path, console: Console, *, plugin: str | None = None) -> None:
         config = recipe.train
         device = choose_device(config.device)
         check_precision(config.precision, device)
-        if out.exists() and not out.is_dir():
-            raise GramError(f"{out} is a file: choose another folder with --out.")
         if config.wandb:
             wandb_package()  # refuses before any work if it is missing
         self.out = out
-        self.task = make_task(recipe.task.name, **recipe.task.options)
+        chosen = {} if plugin is None else {"plugin": plugin}
+        self.task = make_task(recipe.task.name, **{**recipe.task.options, **chosen})
         keep_freed_memory()
         if config.threads:
             torch.set_num_threads(config.threads)
         self.splits: dict[str, Examples] = {name: self.task.split(name) for name in get_args(SplitName)}
         self.recipe = resolve_recipe(recipe, self.task)
         check_fit(self.recipe, self.task, self.splits)
+        if config.keep == "best" and not (len(self.splits["validation"]) and self.task.has_rules):
+            raise GramError(
+                f"train.keep: best needs a checker and a validation split, and {self.task.name} has not both."
+            )
         self.fabric = make_fabric(device, config.precision)
         self.first = self.fabric.is_global_zero
         """whether this process speaks and writes for all"""
@@ -102,8 +125,18 @@ class Run:
         self.watches = (LeakWatch(), MemorisationWatch())
         self.seconds = 0.0
         """spent on training, also before a resume"""
+        self.started = False
+        """whether the weights are those of another model and are not saved yet"""
         self.pending: dict[str, torch.Tensor] = {}
         """metrics of steps since the last line of the log, from a checkpoint"""
+        self.logged = Position()
+        """the part of the log that was written before the checkpoint"""
+        self.unvalidated = False
+        """whether the validation of the checkpoint's step is still to be done"""
+        self.best: float | None = None
+        """the best validation metric so far, if the best weights are kept"""
+        self.eval = self.recipe.eval
+        """how the model is sampled: by the recipe, or as `gram tune` has chosen"""
         processes = f", {self.fabric.world_size} processes" if self.fabric.world_size > 1 else ""
         self.console.print(
             f"{self.task.name}, split {self.task.split_hash()}: {len(self.splits['train'])} pairs; "
@@ -112,97 +145,154 @@ class Run:
 
     def load(self, tensors: dict[str, torch.Tensor], other: dict[str, Any]) -> None:
         """Take over a checkpoint."""
-        self.trainer.load_state(tensors, other)
-        self.seconds = other["seconds"]
+        rows, now = len(tensors.get("feeder.order", ())), len(self.splits["train"])
+        if rows != now:
+            raise GramError(f"The run has been trained on {rows} rows, and there are {now} now: begin a new run.")
+        try:
+            self.trainer.load_state(tensors, other)
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise GramError(f"The checkpoint does not fit this task and version: {_first_line(error)}.") from error
+        self.seconds, self.best = other["seconds"], other.get("best")
         self.pending = {name.removeprefix("log."): part for name, part in tensors.items() if name.startswith("log.")}
+        self.logged, self.unvalidated = Position(*other["log"]), other["unvalidated"]
+        try:
+            self.eval = stored_eval(self.out) or self.eval
+        except GramError as error:
+            self.console.print(f"Warning: {error} It is written anew, with the sampling settings of the recipe.")
+
+    def start_from(self, folder: Path) -> None:
+        """Take over the weights of a trained model of the same shape."""
+        trainer = self.trainer
+        for model in (trainer.model, trainer.ema):
+            load_weights(model, folder / WEIGHTS_FILE)
+        trainer.pool = trainer.empty_pool()  # with the z_0 of these weights
+        self.started = True
 
     def go_on(self) -> dict[str, Any]:
         """Train to the end, evaluate, and write `test.json`."""
         config = self.recipe.train
         self.fabric.barrier()  # the folder is there
-        try:
-            with RunLog(self.out if self.first else None, after=self.trainer.step_number, wandb=config.wandb) as log:
-                log.restore(self.pending)
-                self._to_the_end(log)
-        except RuntimeError as error:
-            if self.fabric.world_size == 1:
-                raise
-            # torch has no exception of its own for it: the exchange with the others broke off.
-            raise PeerDied(
-                f"Another process of the run has died ({_first_line(error)}): go on with --resume."
-            ) from error
-        return self._tested()
+        with graceful_shutdown() as stop:
+            try:
+                with RunLog(self.out if self.first else None, after=self.logged, wandb=config.wandb) as log:
+                    for problem in log.problems:
+                        self.console.print(f"Warning: {problem}.")
+                    log.restore(self.pending)
+                    if self.started:  # a resume must find these weights, however early the run stops
+                        self._save(log, unvalidated=False)
+                    self._to_the_end(log, stop)
+                return self._tested(stop)
+            except RuntimeError as error:
+                if self.fabric.world_size == 1:
+                    raise
+                # torch has no exception of its own for it: the exchange with the others broke off.
+                raise PeerDied(
+                    f"Another process of the run has died ({_first_line(error)}): go on with --resume."
+                ) from error
 
-    def _to_the_end(self, log: RunLog) -> None:
+    def _to_the_end(self, log: RunLog, stop: Stop) -> None:
         trainer, config = self.trainer, self.recipe.train
-        with _progress(self.console) as bar, _polite() as stop:
-            line = bar.add_task("training", total=config.steps, completed=trainer.step_number, shown="")
+        with TrainingBar(self.console, config.steps, trainer.step_number) as bar:
+            if self.unvalidated:
+                self._validate(log, stop, bar)
             started = time.monotonic() - self.seconds
             while trainer.step_number < config.steps:
                 metrics = trainer.step()
                 self.seconds = time.monotonic() - started
                 log.add(metrics)
                 self._check_finite(metrics)
-                shown = self._log(log)
-                bar.advance(line)
-                if shown:
-                    bar.update(line, shown=shown)
+                bar.advance(self._log(log))
+                last = trainer.step_number == config.steps
+                due = last or trainer.step_number % config.eval_every == 0
                 asked = trainer.sharding.any(stop.asked)
-                if asked or trainer.step_number % config.save_every == 0:
-                    self._save(log)
+                if asked or due or trainer.step_number % config.save_every == 0:
+                    self._save(log, unvalidated=due)
                 if asked:
                     message = f"Stopped and saved after step {trainer.step_number}: go on with --resume {self.out}."
                     raise Interrupted(message, asked)
+                if due:
+                    self._validate(log, stop, bar)
 
-    def _tested(self) -> dict[str, Any]:
+    def _validate(self, log: RunLog, stop: Stop, bar: TrainingBar) -> None:
+        """Measure the averaged weights on the validation split, and write the model if it is to be kept.
+
+        The step is saved already.
+        """
+        step, examples = self.trainer.step_number, self.splits["validation"]
+        message = f"Stopped in the validation after step {step}, which is saved: go on with --resume {self.out}."
+        if len(examples):
+            options = validation_options(self.recipe, self.task)
+            count = min(self.recipe.train.eval_inputs, len(examples.distinct().rows)) * options.width
+            with stop.at_once(message), bar.part("validation", count) as advance:
+                figures = validation_figures(
+                    self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance
+                )
+            log.write(step, figures)
+            self._watch(figures)
+            if self.recipe.train.keep == "best":
+                metric = figures[f"validation_{HEADLINES[self.task.scoring][0]}"]
+                if self.best is not None and metric < self.best:
+                    return
+                self.best = metric
+        if self.first:
+            save_model(
+                self.out,
+                self.trainer.ema,
+                self.recipe.model_copy(update={"eval": self.eval}),
+                extra={"steps": step, "split_hash": self.task.split_hash(), "shape": self.task.shape},
+                puzzle_table=self.task.puzzle_table(),
+            )
+
+    def _tested(self, stop: Stop) -> dict[str, Any]:
         """The evaluation of the averaged weights on the test split, also as `test.json`."""
         config = self.recipe.train
-        with self.console.status("evaluating on the test split"):
+        message = f"Stopped in the evaluation; the trained model is saved: evaluate it with --resume {self.out}."
+        options, limit = self.eval, config.test_inputs or None
+        count = len(self.splits["test"].distinct(limit).rows) * options.width
+        if config.keep == "best":
+            self.fabric.barrier()  # it is written
+            load_weights(self.trainer.ema, self.out / WEIGHTS_FILE)
+        with bar(self.console, "evaluating on the test split", count) as advance, stop.at_once(message):
             result = evaluate(
                 self.trainer.ema,
                 self.task,
                 "test",
-                self.recipe.eval,
+                options,
+                limit=limit,
                 examples=self.splits["test"],
                 fabric=self.fabric,
+                progress=advance,
             )
         result |= {"train_minutes": self.seconds / 60, "train_seed": config.seed, "train_steps": config.steps}
         if self.first:
-            (self.out / "test.json").write_text(json.dumps(result, indent=2) + "\n")
+            write_json(self.out / TEST_FILE, result)
+            settings = settings_text(options.only(self.trainer.ema.supported))
+            write_card(self.out, result, headlines(self.task), settings)
         return result
 
     def _log(self, log: RunLog) -> str:
-        """Write the lines that are due after this step; the text for the progress bar, if there is news."""
+        """Write the line that may be due after this step; the text for the progress bar, if there is news."""
         trainer, config = self.trainer, self.recipe.train
-        step, last = trainer.step_number, trainer.step_number == config.steps
-        shown = ""
-        if step % config.log_every == 0 or last:
-            means = trainer.sharding.mean(log.means())
-            means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
-            log.write(step, means)
-            self._watch(means)
-            shown = in_short(means)
-        if step % config.eval_every == 0 or last:
-            examples = self.splits["validation"]
-            if len(examples):
-                figures = validation_figures(trainer.ema, self.task, examples, self.recipe, self.fabric)
-                log.write(step, figures)
-                self._watch(figures)
-            if self.first:
-                table = self.task.puzzle_table()
-                save_model(self.out, trainer.ema, self.recipe, extra={"steps": step}, puzzle_table=table)
-        return shown
+        step = trainer.step_number
+        if step % config.log_every and step != config.steps:
+            return ""
+        means = trainer.sharding.mean(log.means())
+        means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
+        log.write(step, means)
+        self._watch(means)
+        return in_short(means)
 
     def _watch(self, figures: dict[str, float]) -> None:
         for watch in self.watches:
             if (warning := watch.notice(figures)) is not None:
                 self.console.print(warning)
 
-    def _save(self, log: RunLog) -> None:
+    def _save(self, log: RunLog, *, unvalidated: bool) -> None:
         tensors, other = self.trainer.state()
         tensors |= {f"log.{name}": part for name, part in log.state().items()}
         if self.first:
-            save_checkpoint(self.out, tensors, other | {"seconds": self.seconds})
+            more = {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated, "best": self.best}
+            save_checkpoint(self.out, tensors, other | more)
         self.fabric.barrier()  # nobody goes on, or ends, before it is written
 
     def _check_finite(self, metrics: dict[str, Any]) -> None:
@@ -231,64 +321,3 @@ def in_short(means: dict[str, float]) -> str:
     kl = sum(value for name, value in means.items() if name.startswith("kl_"))
     rollout = f"  rollout {means['rollout_accuracy']:.2f}" if "rollout_accuracy" in means else ""
     return f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}{rollout}"
-
-
-def validation_figures(
-    model: Model, task: Task, examples: Examples, recipe: Recipe, fabric: Fabric
-) -> dict[str, float]:
-    """Prior-rollout figures on a fixed part of the validation split, and the full ELBO beside the surrogate."""
-    config = recipe.train
-    # Where there is but one input, the samples that would go to all go to it.
-    width = config.eval_width * (config.eval_inputs if task.scoring == "generation" else 1)
-    depth = getattr(recipe.model, "supervision_steps", 1)
-    options = SampleOptions(
-        width=width, depth=depth, temperature=recipe.eval.temperature, top_p=recipe.eval.top_p, steps=recipe.eval.steps
-    )
-    result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples, fabric=fabric)
-    figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
-    device = fabric.device
-    inputs, targets = (
-        torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
-        for part in (examples.inputs, examples.targets)
-    )
-    ids = None
-    if model.puzzle_embeddings is not None and examples.puzzle_ids is not None:
-        ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
-    own = model.validation_metrics(inputs, targets, puzzle_ids=ids, seed=config.seed)
-    return figures | {f"validation_{name}": value for name, value in own.items()}
-
-
-class _Stop:
-    """Whether the user, or the machine's scheduler, has asked the run to stop."""
-
-    asked = 0
-    """number of the signal"""
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.asked == number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.asked = number
-
-
-@contextmanager
-def _polite() -> Iterator[_Stop]:
-    """Let SIGTERM and Ctrl-C ask the run to stop after its step, instead of breaking it off; a second Ctrl-C does."""
-    stop = _Stop()
-    names = (signal.SIGTERM, signal.SIGINT)
-    try:
-        before = {name: signal.signal(name, stop) for name in names}
-    except ValueError:  # signals reach the main thread only
-        yield stop
-        return
-    try:
-        yield stop
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[shown]}"), console=console) as progress:
-        yield progress

@@ -1,22 +1,27 @@
 """Checkpoints of a run in progress: everything needed to go on bit for bit, in files that are whole or not there.
 
-A run's folder holds `run.json` (its recipe) and `checkpoints/step-NNNNNNNN.safetensors`, the last two of them. Each
-carries a digest of its content, so that a damaged one is noticed and the one before is used.
+A run's folder holds `run.json` (its recipe and the hash of its data) and `checkpoints/step-NNNNNNNN.safetensors`, the
+last two of them. Each carries a digest of all that is in it: a damaged one is noticed, and the one before is used.
 """
 
-import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gram.checkpoints.folder import FORMAT, RUN_FILE, check_format, read_json, write_whole
+from gram.checkpoints.folder import CONFIG_FILE, FORMAT, RUN_FILE, check_format
+from gram.checkpoints.weights import digest_of
 from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
+from gram.files import LEFTOVER, locked, read_json, remove_leftovers, write_json, write_whole
+from gram.processes import is_first_process
+from gram.tasks import is_outside
 
 CHECKPOINTS = "checkpoints"
 KEPT = 2
@@ -24,31 +29,103 @@ KEPT = 2
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a folder that exists."""
-    if folder.exists():
+    """Refuse a folder that holds anything."""
+    if folder.exists() and not is_empty(folder):
         raise GramError(
-            f"{folder} exists already: choose another folder with --out, go on with --resume {folder}, or remove it."
+            f"{folder} exists already: choose another folder with --out, resume with --resume {folder}, or remove it."
         )
 
 
-def begin_run(folder: Path, recipe: Recipe) -> None:
+def is_empty(folder: Path) -> bool:
+    """Return whether a folder holds nothing, or only what a run that was killed while it began has left there."""
+    return folder.is_dir() and all(LEFTOVER.fullmatch(path.name) for path in folder.iterdir())
+
+
+@contextmanager
+def working_in(folder: Path) -> Iterator[None]:
+    """Make the folder of a run if it is new, and keep other processes out; remove it again if nothing was written."""
+    first = is_first_process()  # it locks and writes for all that were started with it
+    if not first:
+        yield
+        return
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise GramError(f"{folder} is a file: choose another folder with --out.") from error
+    try:
+        with locked(folder):
+            yield
+    finally:
+        for path in made:
+            if is_empty(path):
+                remove_leftovers(path)
+                path.rmdir()
+
+
+def begin_run(folder: Path, recipe: Recipe, *, split_hash: str | None = None) -> None:
     """Make the folder of a new run."""
     check_new(folder)
-    folder.mkdir(parents=True)
-    content = {"format": FORMAT, "recipe": recipe.model_dump(mode="json")}
-    write_whole(folder / RUN_FILE, lambda path: path.write_text(json.dumps(content, indent=2) + "\n"))
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder)
+    write_json(
+        folder / RUN_FILE, {"format": FORMAT, "recipe": recipe.model_dump(mode="json"), "split_hash": split_hash}
+    )
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a run was begun with."""
+
+    recipe: Recipe
+    split_hash: str | None
+    """of its data; None for a run that began before it was kept"""
 
 
 def recipe_of_run(folder: Path) -> Recipe:
-    """The recipe that a run was begun with."""
+    """Return the recipe that a run was begun with."""
+    return read_run(folder).recipe
+
+
+def read_run(folder: Path) -> Begun:
+    """Return what a run was begun with."""
     path = folder / RUN_FILE
+    if folder.is_dir() and is_empty(folder):
+        raise GramError(f"{folder} is empty: give the recipe as well, to begin the run.")
     if not path.is_file():
         raise GramError(f"{folder} is not the folder of a run: {RUN_FILE} is missing.")
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("format"), int) or "recipe" not in content:
         raise GramError(f"{path} was not written by gram.")
     check_format(folder, content["format"])
-    return parse_recipe(content["recipe"], source=str(path))
+    return Begun(parse_recipe(content["recipe"], source=str(path)), content.get("split_hash"))
+
+
+def check_data(folder: Path, begun: Begun, split_hash: str, *, allow_other_data: bool) -> None:
+    """Refuse to resume on other data than the run began with."""
+    if begun.split_hash in (None, split_hash) or allow_other_data:
+        return
+    raise GramError(
+        f"The data has changed since the run in {folder} began (split {begun.split_hash} then, {split_hash} now): "
+        "restore it, or resume with --allow-other-data."
+    )
+
+
+def check_plugin(stored: Recipe | None, plugin: str | None) -> None:
+    """Refuse to run code only because a folder names it; `stored` is None if the user's own recipe names it."""
+    if stored is not None and is_outside(stored.task.name):
+        raise GramError(
+            f"The run's task {stored.task.name} is code outside the package: give its recipe as well if you trust it."
+        )
+    named = None if stored is None else stored.task.options.get("plugin")
+    if named is not None and plugin is None:
+        raise GramError(
+            f"The run uses the plugin {named}, which is code: run it with --plugin {named} if you trust it."
+        )
+    if named is None and plugin is not None:
+        raise GramError(
+            "--plugin names the plugin of a run that was begun with one; this run's recipe has its own say."
+        )
 
 
 def check_same(stored: Recipe, given: Recipe) -> None:
@@ -77,9 +154,10 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], other: dict[str, A
 
 
 def save_state(path: Path, tensors: dict[str, Tensor], other: dict[str, Any]) -> None:
-    """Write tensors and JSON into one file, with a digest."""
+    """Write tensors and JSON into one file, with a digest of all of it."""
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {"format": str(FORMAT), "digest": digest_of(content), "other": json.dumps(other)}
+    text = json.dumps(other)
+    metadata = {"format": str(FORMAT), "other": text, "sha256": digest_of(content, str(FORMAT), text)}
     write_whole(path, lambda target: save_file(content, target, metadata=metadata))
 
 
@@ -89,32 +167,30 @@ def checkpoints_of(folder: Path) -> list[Path]:
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], list[str]] | None:
-    """The latest checkpoint that is whole, and what is wrong with later ones; None if none was written yet."""
+    """Return the latest checkpoint that is whole, and what is wrong with later ones; None if none was written yet."""
     problems: list[str] = []
     for path in checkpoints_of(folder):
         try:
             return (*_read(path), problems)
-        except (SafetensorError, OSError, ValueError, KeyError) as error:
-            problems.append(f"{path.name} is damaged ({error})")
+        except (SafetensorError, OSError, ValueError, KeyError, RuntimeError) as error:
+            problems.append(f"{path.name} is damaged ({' '.join(str(error).split())})")
     if problems:
         raise GramError(f"No checkpoint of {folder} can be read: {'; '.join(problems)}.")
+    if (folder / CONFIG_FILE).exists():  # a checkpoint is written before every model
+        raise GramError(
+            f"The checkpoints of {folder} are missing, although it has trained: restore the folder {CHECKPOINTS}, or "
+            "begin a new run."
+        )
     return None
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata() or {}
-        check_format(path, int(metadata["format"]))
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dictionary
-    if digest_of(tensors) != metadata["digest"]:
+    if "digest" in metadata and "sha256" not in metadata:
+        raise GramError(f"{path} was written by an older gram: finish the run with that version.")
+    if digest_of(tensors, metadata["format"], metadata["other"]) != metadata["sha256"]:
         raise ValueError("its content is not what was written")
+    check_format(path, int(metadata["format"]))  # after the digest: a damaged number is no newer format
     return tensors, json.loads(metadata["other"])
-
-
-def digest_of(tensors: dict[str, Tensor]) -> str:
-    """SHA-256 over names and bytes, in the order of the names."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()

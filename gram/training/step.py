@@ -62,10 +62,15 @@ class Trainer:
         )
         learns = recipe.objective.learn_from_rollouts
         self.retarget = Retarget(self.feeder, recipe.objective.reserve) if learns else None
-        carry = self.model.init_carry(len(self.sharding.own))
-        self.indices = carry.rows.index
+        self.pool = self.empty_pool()
+        self.indices = torch.zeros(len(self.sharding.own), dtype=torch.long)
         """[own slots] rows of data that the last update saw"""
-        self.pool = Pool(carry, max(1, config.pool // config.slots), self.sharding, seed=config.seed)
+
+    def empty_pool(self) -> Pool:
+        """Return slots that wait for their first examples."""
+        config = self.recipe.train
+        carry = self.model.init_carry(len(self.sharding.own))
+        return Pool(carry, max(1, config.pool // config.slots), self.sharding, seed=config.seed)
 
     def step(self) -> dict[str, Any]:
         """Make one supervision step in the slots whose turn it is, and one update; return the metrics."""

@@ -15,6 +15,7 @@ from gram.checkpoints import folder as checkpoint
 from gram.checkpoints.folder import CONFIG_FILE, FORMAT, WEIGHTS_FILE, change_eval_settings, load_model, save_model
 from gram.config import Recipe
 from gram.errors import GramError
+from gram.files import SEAL
 from gram.models.reasoner import Reasoner
 
 SEVERAL = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -42,7 +43,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def edit_config(folder: Path, **changes: object) -> None:
     path = folder / CONFIG_FILE
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    content = json.loads(path.read_text())
+    del content[SEAL]  # as the message tells those who change the file on purpose
+    path.write_text(json.dumps({**content, **changes}))
 
 
 def complaint(folder: Path) -> str:
@@ -174,6 +177,55 @@ def test_weights_of_another_model(saved: Path, recipe: Recipe, changes: dict[str
     message = complaint(saved)
     assert "does not fit" in message
     assert named in message
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("model", "dim", 2**40),
+        ("model", "layers", 10**9),
+        ("model", "channel_hidden", 10**12),
+        ("", "vocab_size", 10**12),
+        ("", "length", 10**12),
+        ("", "length", 10**6),
+    ],
+)
+def test_huge_sizes_are_refused_before_anything_is_allocated(
+    saved: Path, recipe: Recipe, section: str, key: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = recipe.model_dump(mode="json")
+    if section:
+        content[section][key] = value
+        edit_config(saved, recipe=content)
+    else:
+        edit_config(saved, **{key: value})
+    monkeypatch.setattr(Reasoner, "__init__", only_on_meta(Reasoner.__init__))
+    assert "does not fit" in complaint(saved)
+
+
+def only_on_meta(build: Callable[..., None]) -> Callable[..., None]:
+    def checked(self: Reasoner, *arguments: object, **options: object) -> None:
+        assert torch.get_default_device().type == "meta", "memory would be allocated"
+        build(self, *arguments, **options)
+
+    return checked
+
+
+@SEVERAL
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_no_flipped_bit_of_the_weights_goes_unnoticed(tmp_path: Path, recipe: Recipe, place: float, bit: int) -> None:
+    original = build(recipe, 0)
+    save_model(tmp_path, original, recipe)
+    path = tmp_path / WEIGHTS_FILE
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 1 << bit
+    path.write_bytes(content)
+    try:
+        model, _, _ = load_model(tmp_path)
+    except GramError:
+        return
+    for name, tensor in original.state_dict().items():  # a blank of the header's padding
+        assert torch.equal(model.state_dict()[name], tensor), name
 
 
 def test_the_message_names_the_tensor_and_both_shapes(saved: Path) -> None:

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,6 +121,34 @@ def test_a_build_is_made_once_per_settings(cache: Path) -> None:
     files[1].write_bytes(b"PK half a file")
     with pytest.raises(GramError, match="remove it"):
         kept("numbers", {"size": 3}, lambda: build(3))
+
+
+def test_a_kept_file_follows_the_umask_and_a_failed_write_leaves_nothing(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.umask(0o027)
+    try:
+        kept("numbers", {}, lambda: {"numbers": np.arange(3)})
+    finally:
+        os.umask(before)
+    (path,) = (cache / "built").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(OSError, match="No space"):
+        kept("numbers", {"size": 4}, lambda: {"numbers": np.arange(4)})
+    assert list((cache / "built").iterdir()) == [path]
+
+
+def test_a_kept_file_without_an_array_is_named(cache: Path) -> None:
+    kept("numbers", {}, lambda: {"numbers": np.arange(3)})
+    (path,) = (cache / "built").iterdir()
+    np.savez(path, other=np.arange(3))
+    with pytest.raises(GramError, match=r"has no array 'numbers': remove it"):
+        kept("numbers", {}, failing)["numbers"]
 
 
 def test_a_build_that_fails_leaves_nothing(cache: Path) -> None:

@@ -18,6 +18,7 @@ from gram.checkpoints.folder import load_model
 from gram.config import Recipe, SampleOptions
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
+from gram.files import read_json
 from gram.tasks.nqueens import NQueens
 from gram.training.log import RunLog
 from gram.training.loop import in_short, train
@@ -45,9 +46,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory, queens_recipe: RecipeBuild
 def test_the_folder_holds_the_model_and_everything_measured(trained: tuple[Path, dict[str, Any]]) -> None:
     out, result = trained
     names = {path.name for path in out.iterdir()}
-    assert names == {"run.json", "config.json", "model.safetensors", "metrics.jsonl", "test.json", "tensorboard"}
+    files = {"run.json", "config.json", "model.safetensors", "metrics.jsonl", "test.json", "README.md"}
+    assert names == files | {"tensorboard", "checkpoints"}
     assert list((out / "tensorboard").glob("events.out.tfevents.*"))
-    assert json.loads((out / "test.json").read_text()) == result
+    assert read_json(out / "test.json") == json.loads(json.dumps(result))
     assert (result["train_steps"], result["train_seed"]) == (60, 0)
     assert (result["depth"], result["width"], result["split"]) == (2, 3, "test")
     model, recipe, config = load_model(out)
@@ -75,7 +77,8 @@ def test_validation_samples_at_the_temperature_of_the_recipe(
         asked.append((split, options.temperature))
         return evaluate(model, task, split, options, **more)
 
-    monkeypatch.setattr("gram.training.loop.evaluate", noted)
+    for module in ("loop", "validation"):
+        monkeypatch.setattr(f"gram.training.{module}.evaluate", noted)
     run(queens_recipe(train=SHORT, eval={"temperature": 0.7, "depth": 2, "width": 3}), tmp_path / "run")
     assert asked == [("validation", 0.7), ("validation", 0.7), ("test", 0.7)]
 
@@ -221,6 +224,17 @@ def test_log_takes_means_and_writes_null_for_nothing(tmp_path: Path) -> None:
     assert (second["loss"], second["rollout_accuracy"]) == (7.0, None)
     assert "loss 2.000" in shown
     assert "kl 0.250" in shown
+
+
+def test_a_full_disk_is_an_error_of_the_system_also_in_tensorboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.write", full)
+    with pytest.raises(OSError, match="No space left"), RunLog(tmp_path) as log:
+        log.write(1, {"loss": 0.5})
 
 
 class OnlineRun:

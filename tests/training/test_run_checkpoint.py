@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 
 from gram.config import Recipe
 from gram.errors import GramError, Interrupted
+from gram.files import read_json, write_json
 from gram.training import loop
 from gram.training.loop import resume, train
 from gram.training.run_checkpoint import checkpoints_of, recipe_of_run
@@ -133,8 +134,8 @@ def test_bad_input_is_refused_and_nothing_is_lost(queens_recipe: RecipeBuilder, 
     with pytest.raises(GramError, match=r"run\.json is missing"):
         resume(tmp_path, QUIET)
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    content = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps(content | {"format": 99}))
+    content = read_json(run / "run.json")
+    write_json(run / "run.json", content | {"format": 99})
     with pytest.raises(GramError, match="newer than this gram"):
         recipe_of_run(run)
 

@@ -87,7 +87,17 @@ class Baseline(Model):
             drawn = self.draw_outputs(given, generator=generator, labelled=self.labelled, **own).cpu().numpy()
             steps = np.full(len(some), options.steps or self.sampling_steps or 1)
             nothing, ended = np.zeros(len(some), dtype=np.float32), np.ones(len(some), dtype=np.bool_)
-            yield Steps(puzzle, trajectory, steps, drawn, nothing, nothing, ended, ~ended, None)
+            yield Steps(
+                puzzle,
+                trajectory,
+                steps,
+                drawn,
+                nothing,
+                nothing,
+                ended,
+                ~ended,
+                torch.zeros(len(some), *self.state_shape),
+            )
 
     @property
     def likelihood_meaning(self) -> tuple[bool, str]:

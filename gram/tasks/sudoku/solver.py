@@ -11,12 +11,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from gram.compiled import compile_cached
 from gram.errors import GramError
 
 Digits = NDArray[np.int8]
@@ -33,14 +33,12 @@ PLACED = 1 << 15
 MANY_GUESSES = 1 << 31
 """More guesses than any search needs."""
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def compiled(function: Function) -> Function:
-    """Compile a function with numba, on first use and once per machine; it runs without Python's global lock."""
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+compiled = compile_cached()
+"""Compiles a function with numba, on first use and once per machine; it runs without Python's global lock."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ An answer is right if it is a known target of its input; a plugin can know bette
 
 import json
 from functools import cached_property
-from importlib import metadata, util
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +26,11 @@ from gram.tasks.base import (
     check_pairs,
     check_split_options,
 )
-from gram.tasks.store import find_file
+from gram.tasks.tokens.plugin import Plugin, found
 from gram.tasks.tokens.readers import Rows, read_file, read_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-PLUGINS = "gram.tasks.tokens"
-"""entry point group of the plugins that are installed as packages"""
 
 ORDER: tuple[SplitName, ...] = ("test", "validation", "train")
 """an input that a published folder has in several splits stays in the first of these"""
@@ -49,6 +45,7 @@ class TokenFile(Task):
 
     name = "tokens"
     vocab_size: int
+    shape: tuple[int, int]
     puzzles: int
     """how many puzzle ids there are, for `model.puzzles`; 0 if the data has none"""
     left_out: int
@@ -77,19 +74,19 @@ class TokenFile(Task):
             validation_share: of the distinct inputs (of a published folder: the groups) that are not in the test split.
             test_share: of all distinct inputs, 0.15 by default; a published folder has a test split already.
         """
-        source = _found(path)
+        source = found(path)
         if test_share is not None and source.is_dir():
             raise GramError(f"{source} has a test split of its own: leave out test_share")
         self.validation_share, self.test_share = validation_share, 0.15 if test_share is None else test_share
         check_split_options(seed=seed, validation_share=validation_share, test_share=self.test_share)
         self.seed = seed
-        self._plugin = None if plugin is None else load_plugin(plugin)
+        self.plugin = Plugin(plugin)
         rows, parts = self._read_folder(source) if source.is_dir() else self._read_file(source)
         if vocab_size is not None and index(vocab_size) < self.vocab_size:
             raise GramError(f"{source} needs a vocab_size of at least {self.vocab_size}, not {vocab_size}")
         self.vocab_size = self.vocab_size if vocab_size is None else vocab_size
         self.length = rows.inputs.shape[1]
-        self.shape = _checked_shape(shape, self.length)
+        self.shape = checked_shape(shape, self.length)
         self._arrange(rows, parts)
 
     def _read_file(self, source: Path) -> tuple[Rows, None]:
@@ -155,11 +152,10 @@ class TokenFile(Task):
         to an input that is not in the data cannot be verified: it is never valid, and all its tokens are conflicts.
         """
         inputs, outputs = check_pairs(self, inputs, outputs)
-        verify = getattr(self._plugin, "verify", None)
-        if verify is None:
+        if not self.plugin.has("verify"):
             conflicts = self._distances(inputs, outputs)
             return Verdict(valid=conflicts == 0, conflicts=conflicts)
-        valid = np.asarray(verify(inputs, outputs))
+        valid = np.asarray(self.plugin.call("verify", inputs, outputs))
         if valid.dtype != np.bool_ or valid.shape != (len(inputs),):
             found = f"{valid.dtype} {list(valid.shape)}"
             raise GramError(f"verify of the plugin must return an array of bool [{len(inputs)}], not {found}")
@@ -205,10 +201,8 @@ class TokenFile(Task):
 
     def parse(self, text: str) -> Tokens:
         """Turn a JSON list of whole numbers, or what the plugin parses, into tokens [length]."""
-        if (parse := getattr(self._plugin, "parse", None)) is not None:
-            tokens = np.asarray(parse(text))
-        else:
-            tokens = _list_of_numbers(text)
+        by_plugin = self.plugin.has("parse")
+        tokens = np.asarray(self.plugin.call("parse", text)) if by_plugin else _list_of_numbers(text)
         if tokens.shape != (self.length,) or not np.issubdtype(tokens.dtype, np.integer):
             raise GramError(f"the input must be {self.length} whole numbers, not {tokens.dtype} {list(tokens.shape)}")
         if (bad := tokens[(tokens < 0) | (tokens >= self.vocab_size)]).size:
@@ -217,8 +211,8 @@ class TokenFile(Task):
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:
         """Draw one row [length] by the plugin, or as numbers: a grid if there is a shape; '.' is a missing label."""
-        if (render := getattr(self._plugin, "render", None)) is not None:
-            return str(render(tokens))
+        if self.plugin.has("render"):
+            return str(self.plugin.call("render", tokens))
         return "\n".join(" ".join(row) for row in self._cells(tokens))
 
     def draw(self, axes: "Axes", tokens: Tokens, given: Tokens | None = None) -> None:
@@ -248,53 +242,14 @@ class TokenFile(Task):
         return rows
 
 
-def load_plugin(name: str) -> Any:
-    """Import a Python file, or load an entry point of the group `gram.tasks.tokens`."""
-    try:
-        plugin = _import_file(_found(name)) if name.endswith(".py") else _entry_point(name)
-    except GramError:
-        raise
-    except Exception as error:  # a plugin may fail in any way
-        raise GramError(f"the plugin {name} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not any(callable(getattr(plugin, part, None)) for part in ("verify", "render", "parse")):
-        raise GramError(f"the plugin {name} defines none of verify, render and parse")
-    return plugin
-
-
-def _import_file(path: Path) -> Any:
-    spec = util.spec_from_file_location(f"gram_plugin_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise GramError(f"{path} is no Python file")
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _entry_point(name: str) -> Any:
-    known = metadata.entry_points(group=PLUGINS)
-    if name not in known.names:
-        installed = ", ".join(sorted(known.names)) or "none"
-        raise GramError(f"there is no plugin {name!r}: give a file that ends in .py, or an installed one ({installed})")
-    return known[name].load()
-
-
 def as_records(rows: NDArray[Any]) -> NDArray[np.void]:
     """Rows [rows, length] as single items [rows] that sort and compare as a whole, much faster than by columns."""
     rows = np.ascontiguousarray(rows)
     return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(len(rows))
 
 
-def _found(path: str) -> Path:
-    here = Path(path).expanduser()
-    if here.exists():
-        return here
-    below_data = find_file(path, f"{path}/train/dataset.json")
-    if below_data is None:
-        raise GramError(f"there is no {path}, neither here nor below GRAM_DATA")
-    return below_data.parents[1] if below_data.name == "dataset.json" else below_data
-
-
-def _checked_shape(shape: tuple[int, int] | None, length: int) -> tuple[int, int]:
+def checked_shape(shape: tuple[int, int] | None, length: int) -> tuple[int, int]:
+    """Return rows and columns of a grid of `length` tokens; one row if there is no shape."""
     if shape is None:
         return 1, length
     if len(shape) != 2 or index(shape[0]) < 1 or index(shape[0]) * index(shape[1]) != length:

@@ -1,0 +1,95 @@
+"""The file of a model's weights: its header, read before anything is allocated, and the digest of its content."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor
+
+from gram.errors import GramError
+
+METADATA = "gram"
+"""The one key of the metadata, with JSON below it: safetensors writes several keys in a random order."""
+SMALL = 2**20
+"""A size up to which a setting needs no weights to prove it: a number of steps, for example."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a safetensors file says of itself."""
+
+    path: Path
+    shapes: dict[str, tuple[int, ...]]
+    kind: str | None
+    """which kind of model it is of; None where the file does not say"""
+    sha256: str | None
+
+    def check_sizes(self, source: Path, settings: Mapping[str, Any]) -> None:
+        """Refuse settings that no weights of this size can belong to, before a model is built by them."""
+        largest = max(SMALL, sum(prod(shape) for shape in self.shapes.values()))
+        for name, size in _sizes(settings):
+            # Each layer has tensors of its own; a million of them would take minutes to build, even without memory.
+            most = len(self.shapes) if name.rpartition(".")[2] == "layers" else largest
+            if size > most:
+                raise GramError(f"{source}: {name} is {size}, which does not fit the weights in {self.path}.")
+
+
+def _sizes(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _sizes(value, f"{prefix}{key}.")
+        for number in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(number, int):
+                yield prefix + key, number
+
+
+def read_header(path: Path) -> Header:
+    """Read the names and shapes of the tensors, and what the file says of its kind and content."""
+    try:
+        with safe_open(path, "pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+        content = json.loads(metadata.get(METADATA, "{}"))
+        return Header(path, shapes, content.get("kind", metadata.get("kind")), content.get("sha256"))
+    except (SafetensorError, OSError, ValueError, AttributeError) as error:
+        raise _damaged(path, error) from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Read all tensors; `GramError` if they are not those that were written."""
+    wanted = read_header(path).sha256
+    try:
+        tensors = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise _damaged(path, error) from error
+    if wanted is not None and digest_of(tensors) != wanted:
+        raise GramError(f"{path} is damaged: its tensors are not those that were written.")
+    return tensors
+
+
+def _damaged(path: Path, error: Exception) -> GramError:
+    return GramError(f"{path} is truncated or not a safetensors file: {error}.")
+
+
+def weights_metadata(**content: str) -> dict[str, str]:
+    """Return the metadata of a file of weights."""
+    return {METADATA: json.dumps(content)}
+
+
+def digest_of(tensors: dict[str, Tensor], *more: str) -> str:
+    """Return the SHA-256 over names, types, shapes and bytes, in the order of the names, and over more texts."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    for text in more:
+        digest.update(f"{len(text)} {text}".encode())
+    return digest.hexdigest()

@@ -1,0 +1,103 @@
+"""Files that are whole or not there, that notice damage, and folders that one process uses at a time."""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+
+from gram.errors import GramError
+
+SEAL = "sha256"
+"""Key of a JSON file under which the digest of everything else in it stands."""
+
+LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}")
+"""The name of a temporary file."""
+NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""What a file system that cannot lock a folder answers."""
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Write to a temporary file beside `path`, flush it to disk, then rename: a crash never leaves half a file."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # Created here, so that it has the permissions that the umask gives to any new file.
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    mode = temporary.stat().st_mode & 0o777
+    try:
+        write(temporary)
+        temporary.chmod(mode)  # a writer may have replaced the file by one of its own
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except SafetensorError as error:  # its only way to report a full disk
+        raise GramError(f"{path} cannot be written: {' '.join(str(error).split())}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files that killed calls of `write_whole` have left in a folder and below it."""
+    for path in folder.rglob(".*"):
+        if LEFTOVER.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: dict[str, Any], *, sealed: bool = True) -> None:
+    """Write a JSON file whole; with a seal, `read_json` refuses it after any change."""
+    if sealed:
+        content = {**content, SEAL: _digest(content)}
+    write_whole(path, lambda target: target.write_text(json.dumps(content, indent=2) + "\n"))
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file, without its seal; raise `GramError` if it is damaged."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise GramError(f"{path} is damaged or not a gram model: {error}.") from error
+    if isinstance(content, dict) and SEAL in content:
+        seal = content.pop(SEAL)
+        if seal != _digest(content):
+            raise GramError(
+                f"{path} is damaged: its content is not what gram wrote. If you changed it on purpose, remove "
+                f"the line '{SEAL}'."
+            )
+    return content
+
+
+def _digest(content: dict[str, Any]) -> str:
+    as_read = json.loads(json.dumps(content))  # keys become strings, tuples lists
+    return hashlib.sha256(json.dumps(as_read, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder that is being written; `GramError` if one is at work there.
+
+    The lock belongs to the process and ends with it, however it ends. Where the system has no such locks (Windows, some
+    network file systems), nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise GramError(f"Another process is working in {folder}: wait until it has ended.") from error
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,55 @@
+"""A plugin: the user's own Python functions that judge, draw and read rows of tokens; run only if the user says so."""
+
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gram.errors import GramError
+from gram.tasks.outside import guarded, import_file
+from gram.tasks.store import find_file
+
+PLUGINS = "gram.tasks.tokens"
+"""entry point group of the plugins that are installed as packages"""
+PARTS = ("verify", "render", "parse")
+
+
+class Plugin:
+    """The functions of a plugin, or none of them."""
+
+    def __init__(self, name: str | None) -> None:
+        """Import a Python file (.py), or load an entry point of the group `gram.tasks.tokens`."""
+        self.name = name
+        self._module = None if name is None else guarded(f"the plugin {name} cannot be loaded", _load, name)
+        if name is not None and not any(self.has(part) for part in PARTS):
+            raise GramError(f"the plugin {name} defines none of verify, render and parse")
+
+    def has(self, part: str) -> bool:
+        """Return whether there is such a function."""
+        return callable(getattr(self._module, part, None))
+
+    def call(self, part: str, *arguments: Any) -> Any:
+        """Call a function of the plugin; whatever it raises becomes a `GramError`."""
+        return guarded(f"{part} of the plugin {self.name} has failed", getattr(self._module, part), *arguments)
+
+
+def _load(name: str) -> Any:
+    return import_file(found(name)) if name.endswith(".py") else _entry_point(name)
+
+
+def _entry_point(name: str) -> Any:
+    known = metadata.entry_points(group=PLUGINS)
+    if name not in known.names:
+        installed = ", ".join(sorted(known.names)) or "none"
+        raise GramError(f"there is no plugin {name!r}: give a file that ends in .py, or an installed one ({installed})")
+    return known[name].load()
+
+
+def found(path: str) -> Path:
+    """Return the file or published folder of this name, here or below `GRAM_DATA`."""
+    here = Path(path).expanduser()
+    if here.exists():
+        return here
+    below_data = find_file(path, f"{path}/train/dataset.json")
+    if below_data is None:
+        raise GramError(f"there is no {path}, neither here nor below GRAM_DATA")
+    return below_data.parents[1] if below_data.name == "dataset.json" else below_data

@@ -1,0 +1,55 @@
+"""What is measured on the validation split while a model trains."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+
+from gram.config import Recipe, SampleOptions
+from gram.evaluation.evaluate import HEADLINES, evaluate
+from gram.inference.sample import Progress
+from gram.models.base import Model
+from gram.tasks.base import Examples, Task
+
+
+def validation_options(recipe: Recipe, task: Task) -> SampleOptions:
+    """Return how the validation samples."""
+    # Where there is but one input, the samples that would go to all go to it.
+    width = recipe.train.eval_width * (recipe.train.eval_inputs if task.scoring == "generation" else 1)
+    depth = getattr(recipe.model, "supervision_steps", 1)  # models that draw whole outputs have none
+    return replace(recipe.eval, width=width, depth=depth, halt=False, seed=0)
+
+
+def validation_figures(
+    model: Model,
+    task: Task,
+    examples: Examples,
+    recipe: Recipe,
+    fabric: Fabric,
+    *,
+    progress: Progress | None = None,
+) -> dict[str, float]:
+    """Return metrics of prior rollouts on a fixed part of the validation split, and the ELBO beside the surrogate."""
+    config = recipe.train
+    result = evaluate(
+        model,
+        task,
+        "validation",
+        validation_options(recipe, task),
+        limit=config.eval_inputs,
+        examples=examples,
+        fabric=fabric,
+        progress=progress,
+    )
+    figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
+    device = fabric.device
+    inputs, targets = (
+        torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
+        for part in (examples.inputs, examples.targets)
+    )
+    ids = None
+    if model.puzzle_embeddings is not None and examples.puzzle_ids is not None:
+        ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
+    own = model.validation_metrics(inputs, targets, puzzle_ids=ids, seed=config.seed)
+    return figures | {f"validation_{name}": value for name, value in own.items()}

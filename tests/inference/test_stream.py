@@ -1,0 +1,61 @@
+"""Samples that grow in a file: what other programs have left beside it is kept, and half a beginning is no obstacle."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gram.config import SampleOptions
+from gram.errors import GramError
+from gram.inference.stream import already_drawn, generate
+from gram.models.reasoner import Reasoner
+from gram.tasks.images import Digits
+
+OPTIONS = SampleOptions(depth=1, seed=3)
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_model: Callable[..., Reasoner]) -> Any:
+    task = Digits()
+    return SimpleNamespace(model=tiny_model(vocab_size=task.vocab_size, length=task.length), task=task)
+
+
+def test_a_foreign_file_beside_the_samples_is_kept(trained: Any, tmp_path: Path) -> None:
+    foreign = tmp_path / "samples.npz.new"
+    foreign.write_text("mine")
+    rows = generate(trained, 3, OPTIONS, path=tmp_path / "samples.npz")
+    assert foreign.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["samples.npz", "samples.npz.new"]
+    with np.load(tmp_path / "samples.npz") as stored:
+        assert np.array_equal(stored["tokens"], rows)
+        assert str(stored["task"]) == trained.task.name
+
+
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_a_beginning_without_a_whole_header_is_begun_again(trained: Any, tmp_path: Path, share: float) -> None:
+    path, part = tmp_path / "samples.npz", tmp_path / "samples.npz.part"
+    expected = generate(trained, 3, OPTIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gram.inference.stream._block", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            generate(trained, 3, OPTIONS, path=path)
+    header = part.read_bytes()
+    part.write_bytes(header[: int(share * len(header))])
+    assert already_drawn(trained, 3, OPTIONS, path) == 0
+    assert np.array_equal(generate(trained, 3, OPTIONS, path=path), expected)
+    assert not part.exists()
+
+
+def test_a_part_of_another_call_is_refused(trained: Any, tmp_path: Path) -> None:
+    part = tmp_path / "samples.npz.part"
+    part.write_bytes(b"something else\n")
+    with pytest.raises(GramError, match="begun with another model"):
+        generate(trained, 3, OPTIONS, path=tmp_path / "samples.npz")
+    assert part.read_bytes() == b"something else\n"
+
+
+def broken_off(*_: object) -> None:
+    raise KeyboardInterrupt
