@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from gram.inference.batch import MOST_ROWS, Batch, automatic_chunk
 
 from gram.config import SampleOptions
 from gram.inference.sample import sample
 from gram.models.reasoner import Reasoner
+from gram.models.rollout import MOST_ROWS, Batch, automatic_chunk
 from gram.tasks.base import Tokens
 
 ModelBuilder = Callable[..., Reasoner]
