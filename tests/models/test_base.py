@@ -30,7 +30,7 @@ def test_finished_slots_take_the_offer_and_the_others_stay_as_they_are(
     model = tiny_model(state="flat" if flat else "hierarchical")
     finished, count = torch.tensor(mask), len(mask)
     before = replace(tiny_carry(model, count, steps=2), finished=finished)
-    before = replace(before, state=model.step(before.state, model.encoder(before.rows.inputs), torch.zeros).state)
+    before = replace(before, state=model.step(before.state, model.encoder(before.rows.inputs), lambda _t: None).state)
     offered, initial = offer(count, model.length, first=100), model.initial_state(count)
     after = before.take(offered, initial)
     old, new = before.tensors(), after.tensors()

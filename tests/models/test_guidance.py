@@ -95,10 +95,10 @@ def tensors(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 def test_gaussian_adds_mean_and_scaled_noise_to_the_proposal(tiny_config: Config) -> None:
     guidance = guidance_of(tiny_config, "gaussian")
     u, noise, e_y = tensors()
-    for given, head in ((None, guidance.prior(u)), (e_y, guidance.posterior(u + e_y))):
+    for target, head in ((None, guidance.prior(u)), (e_y, guidance.posterior(u + e_y))):
         assert head.mean.abs().min() > 0
-        assert_close(guidance(u, given, noise, 0.7).h, u + head.mean + 0.7 * head.log_sigma.exp() * noise)
-        for cold in (guidance(u, given, noise, 0.0), guidance(u, given, None)):
+        assert_close(guidance(u, target, noise, 0.7).h, u + head.mean + 0.7 * head.log_sigma.exp() * noise)
+        for cold in (guidance(u, target, noise, 0.0), guidance(u, target, None)):
             assert_close(cold.h, u + head.mean)
     made = guidance(u, e_y, noise)
     assert_close([*made.prior, *made.posterior], [*guidance.prior(u), *guidance.posterior(u + e_y)])
@@ -108,10 +108,10 @@ def test_gaussian_adds_mean_and_scaled_noise_to_the_proposal(tiny_config: Config
 def test_stochasticity_only_has_mean_zero(tiny_config: Config) -> None:
     guidance = guidance_of(tiny_config, "stochasticity_only")
     u, noise, e_y = tensors()
-    for given, head in ((None, guidance.prior(u)), (e_y, guidance.posterior(u + e_y))):
+    for target, head in ((None, guidance.prior(u)), (e_y, guidance.posterior(u + e_y))):
         assert head.mean.abs().max() == 0
-        assert_close(guidance(u, given, noise).h, u + head.log_sigma.exp() * noise)
-        assert_close(guidance(u, given, noise, 0.0).h, u)
+        assert_close(guidance(u, target, noise).h, u + head.log_sigma.exp() * noise)
+        assert_close(guidance(u, target, noise, 0.0).h, u)
 
 
 def test_guide_only_has_no_noise(tiny_config: Config) -> None:
