@@ -12,12 +12,13 @@ import pytest
 import torch
 import yaml
 from hypothesis import settings
+from torch import Tensor
 
 from gram.config import ModelConfig, Recipe, parse_recipe
+from gram.models.base import Carry, Rows
 from gram.models.reasoner import Reasoner
 from gram.tasks.base import IGNORE
 from gram.tasks.nqueens import NQueens
-from gram.training.slots import Slots
 
 # No deadline: the machine may be busy. Derandomised: the same code gives the same verdict.
 settings.register_profile("gram", deadline=None, derandomize=True)
@@ -36,7 +37,7 @@ TINY = {
 }
 
 ModelBuilder = Callable[..., Reasoner]
-SlotsBuilder = Callable[..., Slots]
+CarryBuilder = Callable[..., Carry]
 
 
 @pytest.fixture(scope="session")
@@ -62,22 +63,33 @@ def tiny_model(tiny_config: Callable[..., ModelConfig]) -> ModelBuilder:
 
 
 @pytest.fixture(scope="session")
-def tiny_slots() -> SlotsBuilder:
-    """tiny_slots(model, 4): random examples, a quarter of the labels missing, every slot at z_0 with old memory."""
+def tiny_carry() -> CarryBuilder:
+    """tiny_carry(model, 4): random examples, a quarter of the labels missing, every slot at z_0 with old memory.
 
-    def build(model: Reasoner, count: int, *, seed: int = 0, steps: int = 0) -> Slots:
+    steps, min_steps and lifetime may be numbers, or tensors [slots].
+    """
+
+    def build(
+        model: Reasoner,
+        count: int,
+        *,
+        seed: int = 0,
+        steps: int | Tensor = 0,
+        min_steps: int | Tensor = 0,
+        lifetime: int | Tensor | None = None,
+    ) -> Carry:
         generator = torch.Generator().manual_seed(seed)
         shape = (count, model.length)
         inputs = torch.randint(model.vocab_size, shape, generator=generator)
         targets = torch.randint(model.vocab_size, shape, generator=generator)
         targets[torch.rand(shape, generator=generator) < 0.25] = IGNORE
         state = model.initial_state(count)
-        made = torch.full((count,), steps)
-        zeros = torch.zeros(count, dtype=torch.long)
         memory = torch.randn(state.h.shape, generator=generator)
-        deep = model.config.supervision == "deep"
-        lifetime = torch.full((count,), model.config.supervision_steps if deep else 1)
-        return Slots(torch.arange(count), inputs, targets, state, made, zeros, lifetime, memory)
+        index = torch.arange(count)
+        zeros = torch.zeros_like(index)
+        lifetime = zeros + (model.steps_per_example if lifetime is None else lifetime)
+        rows = Rows(inputs, targets, 1000 * seed + index, lifetime, zeros + min_steps, index)
+        return Carry(rows, zeros + steps, torch.zeros(count, dtype=torch.bool), state, memory)
 
     return build
 

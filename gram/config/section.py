@@ -14,7 +14,7 @@ def describe(error: ValidationError) -> str:
     problems = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "extra_forbidden":
+        if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):  # of a section, and of a dataclass
             problems.append(f"unknown key '{key}'")
         else:
             problems.append(f"{key or 'recipe'}: {item['msg']}")

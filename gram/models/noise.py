@@ -34,7 +34,8 @@ def _mix_(x: Tensor) -> Tensor:
 def derive(key: Tensor, *parts: Tensor | int) -> Tensor:
     """Return the key [rows] of a part of what `key` [rows] stands for, such as a step of a trajectory."""
     for part in parts:
-        key = _mix_(key + GOLDEN) ^ _mix_(torch.as_tensor(part, device=key.device) + GOLDEN)
+        # Mixed before and after, so that (1, 2), (2, 1) and (1, 1) lead to different keys.
+        key = _mix_(_mix_(key + GOLDEN) ^ torch.as_tensor(part, device=key.device))
     return key
 
 

@@ -189,11 +189,11 @@ def default_micro_batch(device: torch.device) -> int:
 def micro_batches(sharding: SlotSharding, rows: int) -> list[slice]:
     """Cut the slots of a process into equal parts of at most `rows` (0: one part), each with its share of the rollouts.
 
-    Part i of n holds every n-th slot from i on. Where no number of parts is even, there is one.
+    Part i of n holds every n-th slot from i on. Where no even parts are small enough, they are as small as can be.
     """
     slots, rollouts = sharding.slots // sharding.size, sharding.rollouts // sharding.size
     even = [n for n in range(1, slots + 1) if slots % n == 0 and rollouts % n == 0]
-    count = next((n for n in even if not rows or slots // n <= rows), 1)
+    count = next((n for n in even if not rows or slots // n <= rows), even[-1])
     return [slice(first, None, count) for first in range(count)]
 
 

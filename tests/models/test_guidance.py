@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from gram.config import ModelConfig
 from gram.models.guidance import Gaussian, Guidance, kl_divergence
 from gram.models.losses import balanced_kl
+from gram.models.reasoner import Reasoner
 from gram.tasks.base import IGNORE
 
 MEANS = st.floats(-20, 20)
@@ -22,6 +23,7 @@ PAIRS = st.lists(st.tuples(MEANS, LOG_SIGMAS, MEANS, LOG_SIGMAS), min_size=1, ma
 """Channels of (q mean, q log sigma, p mean, p log sigma)."""
 
 Config = Callable[..., ModelConfig]
+ModelBuilder = Callable[..., Reasoner]
 
 
 def leaves(channels: list[tuple[float, ...]]) -> tuple[Gaussian, Gaussian]:
@@ -92,21 +94,24 @@ def tensors(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 
 def test_gaussian_adds_mean_and_scaled_noise_to_the_proposal(tiny_config: Config) -> None:
     guidance = guidance_of(tiny_config, "gaussian")
-    u, noise, _ = tensors()
-    prior = guidance.prior(u)
-    assert prior.mean.abs().min() > 0
-    expected = u + prior.mean + 0.7 * prior.log_sigma.exp() * noise
-    assert_close(guidance.draw(u, prior, noise, temperature=0.7), expected)
-    assert_close(guidance.draw(u, prior, noise, temperature=0), u + prior.mean)
+    u, noise, e_y = tensors()
+    for target, head in ((None, guidance.prior(u)), (e_y, guidance.posterior(u + e_y))):
+        assert head.mean.abs().min() > 0
+        assert_close(guidance(u, target, noise, 0.7).h, u + head.mean + 0.7 * head.log_sigma.exp() * noise)
+        for cold in (guidance(u, target, noise, 0.0), guidance(u, target, None)):
+            assert_close(cold.h, u + head.mean)
+    made = guidance(u, e_y, noise)
+    assert_close([*made.prior, *made.posterior], [*guidance.prior(u), *guidance.posterior(u + e_y)])
+    assert guidance(u, None, noise).posterior is None
 
 
 def test_stochasticity_only_has_mean_zero(tiny_config: Config) -> None:
     guidance = guidance_of(tiny_config, "stochasticity_only")
-    u, noise, _ = tensors()
-    for distribution in (guidance.prior(u), guidance.posterior(u)):
-        assert distribution.mean.abs().max() == 0
-        assert_close(guidance.draw(u, distribution, noise), u + distribution.log_sigma.exp() * noise)
-        assert_close(guidance.draw(u, distribution, noise, temperature=0), u)
+    u, noise, e_y = tensors()
+    for target, head in ((None, guidance.prior(u)), (e_y, guidance.posterior(u + e_y))):
+        assert head.mean.abs().max() == 0
+        assert_close(guidance(u, target, noise).h, u + head.log_sigma.exp() * noise)
+        assert_close(guidance(u, target, noise, 0.0).h, u)
 
 
 def test_guide_only_has_no_noise(tiny_config: Config) -> None:
@@ -114,18 +119,18 @@ def test_guide_only_has_no_noise(tiny_config: Config) -> None:
     u, noise, other = tensors()
     prior, posterior = guidance.prior(u), guidance.posterior(u)
     for temperature in (0.0, 1.0, 5.0):
-        assert torch.equal(guidance.draw(u, prior, noise, temperature), guidance.draw(u, prior, other, temperature))
-    assert_close(guidance.draw(u, prior, noise), u + prior.mean)
+        assert torch.equal(guidance(u, None, noise, temperature).h, guidance(u, None, other, temperature).h)
+    assert_close(guidance(u, None, noise).h, u + prior.mean)
     # Its KL is the distance of the means, so the prior still learns to follow the posterior.
     assert_close(kl_divergence(posterior, prior), 0.5 * (posterior.mean - prior.mean).square().sum(dim=-1))
 
 
 def test_direct_takes_epsilon_as_the_state(tiny_config: Config) -> None:
     guidance = guidance_of(tiny_config, "direct")
-    u, noise, other = tensors()
+    u, noise, _ = tensors()
     prior = guidance.prior(u)
-    assert_close(guidance.draw(u, prior, noise), prior.mean + prior.log_sigma.exp() * noise)
-    assert torch.equal(guidance.draw(u, prior, noise), guidance.draw(other, prior, noise))
+    assert_close(guidance(u, None, noise).h, prior.mean + prior.log_sigma.exp() * noise)
+    assert_close(guidance(u, None, noise, 0.0).h, prior.mean)
 
 
 def test_log_sigma_starts_where_the_config_says_and_stays_in_its_range(tiny_config: Config) -> None:
@@ -170,3 +175,16 @@ def test_puzzle_tokens_count_as_unlabelled(tiny_config: Config) -> None:
     assert_close(e_y[:, :2], unlabelled.expand(2, 2, 8))
     assert_close(e_y[1, 3], unlabelled)
     assert_close(e_y[0, 2:], guidance.targets.weight[:2])
+
+
+def test_fixed_noise_moves_the_state_by_sigma(tiny_model: ModelBuilder) -> None:
+    model = tiny_model(guidance="fixed", log_sigma_init=-1.5, transitions=1)
+    still = tiny_model(guidance="none", transitions=1)
+    still.load_state_dict(model.state_dict())
+    inputs = torch.zeros(2, model.length, dtype=torch.long)
+    state, e_x = model.initial_state(2), model.encoder(inputs)
+    noise = torch.randn(1, *state.h.shape)
+    moved, plain = (each.step(state, e_x, noise.__getitem__).state.h for each in (model, still))
+    torch.testing.assert_close(moved - plain, torch.tensor(-1.5).exp() * noise[0])
+    cold = model.step(state, e_x, noise.__getitem__, temperature=0.0).state.h
+    assert torch.equal(cold, plain)

@@ -9,7 +9,6 @@ from torch.testing import assert_close
 
 from gram.config import ModelConfig
 from gram.models.images import PatchDecoder, PatchEncoder
-from gram.models.losses import random_noise
 from gram.models.reasoner import Reasoner
 
 ModelBuilder = Callable[..., Reasoner]
@@ -73,11 +72,10 @@ def test_the_pixels_of_a_patch_come_from_its_state(patch: int) -> None:
 def test_a_reasoner_over_images_has_a_quarter_of_the_positions(tiny_model: ModelBuilder, guidance: str) -> None:
     model = tiny_model(image=(4, 6), length=24, vocab_size=3, guidance=guidance)
     pixels = torch.randint(1, 3, (2, 24))
-    e_y = None if model.guidance is None else model.guidance.embed_targets(pixels)
+    e_y = model.guidance.embed_targets(pixels)
     state = model.initial_state(2)
     assert state.h.shape[1] == model.tokens == 6
-    noise = random_noise(state.h, torch.Generator())
-    output = model.step(state, model.encoder(torch.zeros_like(pixels)), noise, e_y=e_y)
+    output = model.step(state, model.encoder(torch.zeros_like(pixels)), lambda _t: torch.randn(2, 6, 8), e_y=e_y)
     logits = model.decoder.logits(output.state.h)
     assert logits.shape == (2, 24, 3)
     logits.sum().backward()

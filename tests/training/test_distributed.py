@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.training.distributed import Team
+from gram.training.distributed import SlotSharding
 from gram.training.run_checkpoint import checkpoints_of
 
 RecipeBuilder = Callable[..., Recipe]
@@ -123,20 +123,30 @@ def test_slots_that_cannot_be_dealt_are_refused(queens_recipe: RecipeBuilder, tm
 
 
 class Fake:
-    """A fabric of four processes, as the third of them."""
+    """A fabric of four processes, as one of them."""
 
-    world_size, global_rank = 4, 2
+    world_size = 4
+
+    def __init__(self, rank: int = 2) -> None:
+        self.global_rank = rank
 
 
-def test_every_slot_is_dealt_once() -> None:
-    team = Team(24, 8, Fake())  # type: ignore[arg-type]
-    places = [team.places(rank).tolist() for rank in range(4)]
+def test_every_slot_is_dealt_once_and_every_process_has_its_part_of_the_rollouts() -> None:
+    places = [SlotSharding(24, 8, Fake(rank)).own.tolist() for rank in range(4)]  # type: ignore[arg-type]
     assert sorted(place for part in places for place in part) == list(range(24))
     assert [[place < 8 for place in part] for part in places] == [[True] * 2 + [False] * 4] * 4
-    generator = torch.Generator().manual_seed(0)
-    everyone = torch.randn(24, 5, generator=torch.Generator().manual_seed(0))
-    own = team.draw((5,), slice(0, None), torch.zeros(1), generator, normal=True)
-    assert torch.equal(own, everyone[places[2]])
-    for slots, prior in ((26, 8), (24, 6)):
-        with pytest.raises(GramError, match="cannot be dealt"):
-            Team(slots, prior, Fake())  # type: ignore[arg-type]
+    assert SlotSharding(24, 8).own.tolist() == list(range(24))
+
+
+def test_what_is_gathered_is_in_the_order_of_the_run() -> None:
+    fabric = Fake()
+    run = torch.arange(24)[:, None] * torch.ones(3)
+    parts = [run[SlotSharding(24, 8, Fake(rank)).own] for rank in range(4)]  # type: ignore[arg-type]
+    fabric.all_gather = lambda _own: torch.stack(parts)  # type: ignore[attr-defined]
+    assert torch.equal(SlotSharding(24, 8, fabric).gather(parts[2]), run)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("slots", "rollouts"), [(26, 8), (24, 6)])
+def test_slots_or_rollouts_that_are_no_multiple_of_the_processes_are_refused(slots: int, rollouts: int) -> None:
+    with pytest.raises(GramError, match="cannot be dealt"):
+        SlotSharding(slots, rollouts, Fake())  # type: ignore[arg-type]
