@@ -135,7 +135,7 @@ def tune(
     check_target(folder / "tuned")  # the folder must be writable
     tried_depths, tried_temperatures = numbers("depths", depths), numbers("temperatures", temperatures, float)
     for depth, temperature in product(tried_depths, tried_temperatures):
-        SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
+        SampleOptions().changed(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
     with locked(folder):  # a training would write its own settings over those that are chosen here
         solver = loading.load(folder)
         if not allow_other_data:

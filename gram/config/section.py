@@ -17,5 +17,6 @@ def describe(error: ValidationError) -> str:
         if item["type"] in ("extra_forbidden", "unexpected_keyword_argument"):  # of a section, and of a dataclass
             problems.append(f"unknown key '{key}'")
         else:
-            problems.append(f"{key or 'recipe'}: {item['msg']}")
+            message = item["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+            problems.append(f"{key} {message}" if message.startswith("must ") else f"{key or 'recipe'}: {message}")
     return "; ".join(problems)
