@@ -4,14 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
+from huggingface_hub import ModelHubMixin
 from rich.console import Console
 
+from gram.checkpoints.card import CARD_FILE
 from gram.checkpoints.find import find_model
-from gram.checkpoints.folder import load_model, load_puzzle_table
+from gram.checkpoints.folder import load_model, load_puzzle_table, save_model
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate as evaluate_model
@@ -86,15 +89,28 @@ class Result:
         return result_figure(self, None if path is None else Path(path))
 
 
-class Solver:
-    """A trained model together with its task."""
+class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reasoning"]):
+    """A trained model together with its task.
 
-    def __init__(self, model: "Model", task: Task, recipe: Recipe, *, split_hash: str | None = None) -> None:
+    `save_pretrained(folder)` and `push_to_hub("owner/name")` write the folder that `load` reads.
+    """
+
+    def __init__(
+        self,
+        model: "Model",
+        task: Task,
+        recipe: Recipe,
+        *,
+        split_hash: str | None = None,
+        folder: Path | None = None,
+    ) -> None:
         self.model = model
         self.task = task
         self.recipe = recipe
         self.split_hash = split_hash
         """of the data that the model was trained on; None where it is not known"""
+        self.folder = folder
+        """where it was loaded from"""
         self.options = SampleOptions(**recipe.eval.model_dump())
         if "steps" in model.sample_settings:
             self.options = replace(self.options, steps=cast("Generative", model).law.sampling_steps)
@@ -113,7 +129,7 @@ class Solver:
         return self.model
 
     @classmethod
-    def from_pretrained(
+    def from_pretrained(  # type: ignore[override]
         cls, name: str | Path, *, device: str = "auto", task: str | None = None, plugin: str | None = None
     ) -> "Solver":
         """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`); see `load`."""
@@ -133,7 +149,7 @@ class Solver:
             raise GramError(f"{folder} holds a model of another shape than its task {made.name}: it cannot be used.")
         if (table := load_puzzle_table(folder)) is not None:
             made.check_puzzle_table(table)
-        return cls(model.to(target), made, recipe, split_hash=config.get("split_hash"))
+        return cls(model.to(target), made, recipe, split_hash=config.get("split_hash"), folder=folder)
 
     def check_data(self) -> None:
         """Raise `GramError` if the data is not what the model was trained on: test inputs might be training ones."""
@@ -143,13 +159,12 @@ class Solver:
                 f"{found} now): restore it, or evaluate on it anyway with --allow-other-data."
             )
 
-    def push_to_hub(self, repo_id: str, folder: str | Path, **options: Any) -> None:
-        """Upload a model folder to the Hugging Face hub, from where `from_pretrained(repo_id)` loads it."""
-        from huggingface_hub import HfApi
-
-        api = HfApi()
-        api.create_repo(repo_id, exist_ok=True)
-        api.upload_folder(repo_id=repo_id, folder_path=str(folder), **options)
+    def _save_pretrained(self, save_directory: Path) -> None:
+        """Write the model's folder, for `save_pretrained` and `push_to_hub` of the Hugging Face hub."""
+        extra = {"split_hash": self.split_hash, "shape": self.task.shape}
+        save_model(save_directory, self.model, self.recipe, extra=extra, puzzle_table=self.task.puzzle_table())
+        if self.folder is not None and (card := self.folder / CARD_FILE).is_file():
+            copyfile(card, save_directory / CARD_FILE)
 
     def solve(
         self,
