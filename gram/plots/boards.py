@@ -37,7 +37,8 @@ def trajectories_figure(result: "Result", path: Path, *, trajectories: int = 4, 
             result.task.draw(axes, history[0, trajectory, step], result.given)
             axes.set_title(f"step {step + 1}", fontsize=9)
         row[0].set_title("input", fontsize=9)
-        row[-1].set_xlabel("verified" if result.valid[trajectory] else "not a solution", fontsize=9)
+        unverified = "not a solution" if result.task.has_rules else "not checked"
+        row[-1].set_xlabel("verified" if result.valid[trajectory] else unverified, fontsize=9)
     figure.suptitle(
         f"{result.task.name}: one input, {len(result.distinct)} distinct verified solutions in "
         f"{result.options.width} trajectories of {result.options.depth} steps (seed {result.options.seed})"

@@ -301,7 +301,7 @@ def validation_figures(
     depth, temperature = recipe.model.supervision_steps, recipe.eval.temperature
     options = SampleOptions(width=width, depth=depth, temperature=temperature, top_p=recipe.eval.top_p)
     result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples, fabric=fabric)
-    figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
+    figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring] if key in result}
     device = fabric.device
     inputs, targets = (
         torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
