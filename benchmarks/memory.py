@@ -1,6 +1,6 @@
 """Peak memory of training for several numbers of transitions and supervision steps: it should not grow with either.
 
-python benchmarks/memory.py recipes/nqueens-8/gram.yaml
+python benchmarks/memory.py gram/recipes/nqueens-8/gram.yaml
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Cost of training a recipe from the FLOP counter, without data and without running it (meta tensors).
 
-python benchmarks/plan.py recipes/arc-1/gram-paper.yaml --gpus 8 --tflops 165 --share 0.35
+python benchmarks/plan.py gram/recipes/arc-1/gram-paper.yaml --gpus 8 --tflops 165 --share 0.35
 """
 
 import argparse

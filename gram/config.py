@@ -233,6 +233,10 @@ class TrainConfig(Section):
     """Inputs in that subset."""
     eval_width: int = Field(8, ge=1)
     """Trajectories per input of that subset."""
+    keep: Literal["last", "best"] = "last"
+    """Which weights become the model: those of the last evaluation, or of the one with the best validation metric."""
+    test_inputs: int = Field(0, ge=0)
+    """Inputs of the test split in the evaluation that ends the training, the first ones; 0 for all."""
     wandb: str = ""
     """Project on Weights & Biases to log to as well (needs the package wandb); empty for none."""
     threads: int = Field(0, ge=0, le=1024)

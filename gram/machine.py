@@ -3,12 +3,17 @@
 import ctypes
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import torch
+from torch import nn
 
 from gram.errors import GramError
 
+ONE_THREAD = 10_000_000
+"""Rows x parameters up to which one CPU thread is fastest: several would mostly wait for each other."""
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # glibc's mallopt parameters
 
 
@@ -57,3 +62,19 @@ def choose_device(name: str) -> str:
     if not known or (number and int(number) >= torch.cuda.device_count()):
         raise GramError(f"Device '{name}' is not available here; choose from {', '.join(available)} or auto.")
     return name
+
+
+@contextmanager
+def threads_for(model: nn.Module, rows: int) -> Iterator[None]:
+    """Let torch use one CPU thread while `rows` rows of a model are computed, if that is too little work for more."""
+    weights = list(model.parameters())
+    before = torch.get_num_threads()
+    small = rows * sum(weight.numel() for weight in weights) <= ONE_THREAD
+    if before == 1 or not small or any(weight.device.type != "cpu" for weight in weights):
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -37,6 +37,8 @@ class SampleOptions:
     """Steps of a diffusion model's sampler; None for as many as the model has. Other models have none to choose."""
     keep_steps: bool = False
     """Keep what every supervision step brought, not only the last."""
+    keep_states: bool = False
+    """Keep the latent state h of every supervision step as well."""
 
     def heeded(self, names: frozenset[str]) -> dict[str, Any]:
         """The options by name, without those that a model with these `sample_settings` is deaf to."""
@@ -56,3 +58,10 @@ class SampleOptions:
         for name, choices in (("decode", ("argmax", "sample")), ("initial", ("fixed", "random"))):
             if getattr(self, name) not in choices:
                 raise GramError(f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'.")
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Describe sampling options in a line: depth 16 x width 20, temperature 1.0, seed 0."""
+    size = [f"{name} {settings[name]}" for name in ("depth", "steps", "width") if settings.get(name) is not None]
+    rest = [f"{name} {settings[name]}" for name in ("temperature", "top_p", "seed") if name in settings]
+    return ", ".join([" x ".join(size)] * bool(size) + rest)

@@ -17,11 +17,17 @@ from gram.errors import GramError
 
 UNREADABLE = (OmegaConfBaseException, YAMLError, ValueError, RecursionError)
 """What reading settings raises where they cannot be understood; RecursionError: thousands of levels."""
+RECIPES = Path(__file__).parent / "recipes"
+"""The recipes that ship with the package: one folder per task."""
 
 
 def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
-    """Read a recipe, its bases, and `key=value` overrides; raise `GramError` on anything unknown."""
-    merged = OmegaConf.create(_read_with_bases(Path(path), seen=()))
+    """Read a recipe (a file, or a shipped one by name), its bases, and `key=value` overrides.
+
+    Raise `GramError` on anything unknown.
+    """
+    path = find_recipe(path)
+    merged = OmegaConf.create(_read_with_bases(path, seen=()))
     _check_form(overrides or [], "train.lr=3e-4")
     source = f"Recipe {path} with {', '.join(overrides)}" if overrides else f"Recipe {path}"
     try:
@@ -30,6 +36,21 @@ def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     except UNREADABLE as error:
         raise GramError(f"{source}: {_in_one_line(error)}.") from error
     return parse_recipe(content, source=str(path))
+
+
+def find_recipe(name: str | Path) -> Path:
+    """Resolve a recipe file, or the name of a shipped recipe such as `nqueens-8/gram`, to a path."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    shipped = RECIPES / f"{name}.yaml"
+    if shipped.is_file() and RECIPES in shipped.resolve().parents:
+        return shipped
+    siblings = sorted(file.stem for file in (RECIPES / path.parent.name).glob("*.yaml"))
+    if siblings and path.parent.name:
+        raise GramError(f"There is no recipe '{name}'; for {path.parent.name} there are {', '.join(siblings)}.")
+    folders = ", ".join(sorted(folder.name for folder in RECIPES.iterdir()))
+    raise GramError(f"There is no recipe '{name}': give a file, or FOLDER/NAME with one of the folders {folders}.")
 
 
 def _check_form(overrides: list[str], example: str) -> None:
@@ -69,7 +90,12 @@ def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
 
 
 def _merge(below: Any, above: Any, source: str) -> Any:
+    """Merge two levels of a recipe; another task does not inherit the options of the task below."""
     try:
+        name = OmegaConf.select(above, "task.name")
+        if name is not None and name != OmegaConf.select(below, "task.name", default=name):
+            below = OmegaConf.create(OmegaConf.to_container(below))
+            below.task.pop("options", None)
         return OmegaConf.merge(below, above)
     except (OmegaConfBaseException, TypeError) as error:  # a list where a section was, for example
         raise GramError(f"{source} does not fit what it changes: {_in_one_line(error)}.") from error

@@ -1,26 +1,33 @@
 """The public face of a trained model: load it, give it a puzzle, get answers that say whether they were verified."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from importlib import resources
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import torch
+from rich.console import Console
 
-from gram.checkpoints.folder import CONFIG_FILE, load_model, load_puzzle_table
+from gram.checkpoints.find import find_model
+from gram.checkpoints.folder import load_model, load_puzzle_table
 from gram.config import Recipe
 from gram.errors import GramError
+from gram.evaluation.evaluate import evaluate as evaluate_model
 from gram.inference.anytime import Anytime, Until
 from gram.inference.estimate import Estimate, estimate
-from gram.inference.sample import Trajectories, sample
+from gram.inference.sample import Progress, Trajectories, sample
 from gram.inference.select import BY_HEADS, MEANING, Rule, check_rule, distinct, select
-from gram.machine import choose_device
-from gram.options import SampleOptions
+from gram.machine import choose_device, threads_for
+from gram.options import SampleOptions, settings_text
+from gram.progress import bar
 from gram.tasks import stored_task
-from gram.tasks.base import Task, Tokens
+from gram.tasks.base import SplitName, Task, Tokens
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from gram.models.baselines.model import Generative
     from gram.models.build import Model
     from gram.models.reasoner import Reasoner
@@ -60,6 +67,25 @@ class Result:
         status = "verified solution" if self.verified else unverified
         return f"{status}, chosen by {self.chosen_by}:\n{self.task.render(self.best, self.given)}"
 
+    def __repr__(self) -> str:
+        status = "verified" if self.verified else "not verified"
+        found = f"{len(self.distinct)} distinct solutions in {len(self.valid)} trajectories"
+        return f"Result({self.task.name}: {status}, {found}, {settings_text(self.settings)})"
+
+    def _repr_html_(self) -> str:
+        """Show the answer, and what it is worth, in a notebook."""
+        status, _, board = str(self).partition("\n")
+        return f"<div><b>{escape(status)}</b><pre>{escape(board)}</pre><small>{escape(repr(self))}</small></div>"
+
+    def plot(self, path: str | Path | None = None) -> "Figure":
+        """Plot the boards over the supervision steps (solve with `keep_steps=True`), or the distinct solutions.
+
+        The figure is written to `path`, if given, and returned; a notebook shows it.
+        """
+        from gram.plots.boards import result_figure  # late: matplotlib takes a second to import
+
+        return result_figure(self, None if path is None else Path(path))
+
 
 class Solver:
     """A trained model together with its task."""
@@ -74,6 +100,10 @@ class Solver:
         if "steps" in model.sample_settings:
             self.options = replace(self.options, steps=cast("Generative", model).law.sampling_steps)
 
+    def __repr__(self) -> str:
+        settings = settings_text(self.supported(self.options))
+        return f"Solver({self.task.name}, {self.model.parameter_count:,} parameters, {settings})"
+
     @property
     def reasoner(self) -> "Reasoner":
         """The model, if it thinks in steps; `GramError` for a generative one, which draws whole outputs."""
@@ -84,33 +114,34 @@ class Solver:
         return self.model
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, *, device: str = "auto", plugin: str | None = None) -> "Solver":
-        """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`).
-
-        No code of the folder is run. `plugin` names a plugin of yours for a task of tokens, which is.
-        """
+    def from_pretrained(
+        cls, name: str | Path, *, device: str = "auto", task: str | None = None, plugin: str | None = None
+    ) -> "Solver":
+        """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`); see `load`."""
         target = choose_device(device)
         folder = find_model(name)
         model, recipe, config = load_model(folder)
-        task = stored_task(
+        made = stored_task(
             recipe.task.name,
             recipe.task.options,
             vocab_size=model.vocab_size,
             length=model.length,
+            shape=config.get("shape"),
+            own=task,
             plugin=plugin,
         )
-        if (task.vocab_size, task.length) != (model.vocab_size, model.length):
-            raise GramError(f"{folder} holds a model of another shape than its task {task.name}: it cannot be used.")
+        if (made.vocab_size, made.length) != (model.vocab_size, model.length):
+            raise GramError(f"{folder} holds a model of another shape than its task {made.name}: it cannot be used.")
         if (table := load_puzzle_table(folder)) is not None:
-            task.check_puzzle_table(table)
-        return cls(model.to(target), task, recipe, split_hash=config.get("split_hash"))
+            made.check_puzzle_table(table)
+        return cls(model.to(target), made, recipe, split_hash=config.get("split_hash"))
 
     def check_data(self) -> None:
         """Raise `GramError` if the data is not what the model was trained on: test inputs might be training ones."""
         if self.split_hash is not None and self.split_hash != (found := self.task.split_hash()):
             raise GramError(
                 f"The data of {self.task.name} is not what the model was trained on (split {self.split_hash} then, "
-                f"{found} now): restore it, or measure on it all the same with --allow-other-data."
+                f"{found} now): restore it, or evaluate on it anyway with --allow-other-data."
             )
 
     def push_to_hub(self, repo_id: str, folder: str | Path, **options: Any) -> None:
@@ -131,26 +162,69 @@ class Solver:
         coverage: float = 0.95,
         **options: Any,
     ) -> Result:
-        """Sample trajectories for one puzzle (text, tokens [length], or what `task.parse` takes) and judge them.
+        """Sample trajectories for one puzzle (text, or tokens [length] as a list, array or tensor) and judge them.
 
-        Without `until`, `width` trajectories. With it, waves of them until "first" (a verified solution), "all"
-        (`coverage` of the solutions that there may be), seconds ("10s" or a float) or samples (an int).
+        Without `until`, sample `width` trajectories. With it, sample waves of them until "first" (a verified solution),
+        "all" (an estimated fraction `coverage` of all solutions), seconds ("10s" or a float) or samples (an int).
 
-        `rule` chooses the answer, by default "verified" where the task has a checker, else "vote". For a model with
-        puzzle embeddings `puzzle_id` says whose to use; 0 stands for an unknown puzzle. Options are those of
-        `SampleOptions` (width, depth, temperature, seed, halt, keep_steps ...); what is not given comes from the
-        model's recipe.
+        `rule` selects the answer, by default "verified" where the task has a checker, else "vote". For a model with
+        puzzle embeddings, `puzzle_id` says which to use; 0 stands for an unknown puzzle. Options are those of
+        `SampleOptions` (width, depth, temperature, seed, halt, keep_steps, ...); their defaults are the model's own.
         """
-        rule = self.rule(rule)
         if until is None:
-            given = self._given(puzzle, puzzle_id)
-            chosen = self.with_options(**options)
-            trajectories = sample(self.model, given[None], chosen, puzzle_ids=np.array([puzzle_id]))
-            return self._judged(given, chosen, trajectories, rule)
+            return self.solve_many([puzzle], rule=rule, puzzle_ids=[puzzle_id], progress=False, **options)[0]
+        rule = self.rule(rule)
         search = self.stream(puzzle, until=until, puzzle_id=puzzle_id, coverage=coverage, **options)
-        for _ in search:
-            pass  # what each step brought is for those who watch
+        with threads_for(self.model, search.options.width):
+            for _ in search:
+                pass  # what each step brought is for those who watch
         return self.result(search, rule=rule)
+
+    def solve_many(
+        self,
+        puzzles: Iterable[Any],
+        *,
+        rule: Rule | None = None,
+        puzzle_ids: Iterable[int] | None = None,
+        progress: bool | Progress = True,
+        **options: Any,
+    ) -> list[Result]:
+        """Solve several puzzles as one batch and return a result for each; see `solve` for the arguments.
+
+        `progress` shows a progress bar in a terminal, or is a function that is called with numbers of trajectories.
+        """
+        rule, chosen = self.rule(rule), self.with_options(**options)
+        every = list(puzzles)
+        ids = [0] * len(every) if puzzle_ids is None else list(puzzle_ids)
+        given = [self._given(puzzle, number) for puzzle, number in zip(every, ids, strict=True)]
+        if not given:
+            return []
+        rows = len(given) * chosen.width
+        console = Console(stderr=True, quiet=progress is not True)
+        with threads_for(self.model, rows), bar(console, "solving", rows, plain=False) as advance:
+            found = sample(
+                self.model,
+                np.stack(given),
+                chosen,
+                puzzle_ids=np.array(ids),
+                progress=progress if callable(progress) else advance,
+            )
+        return [
+            self._judged(tokens, chosen, found.select(np.s_[number : number + 1]), rule)
+            for number, tokens in enumerate(given)
+        ]
+
+    def evaluate(
+        self,
+        split: SplitName = "test",
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Return all metrics on a split of the task (its first `limit` inputs), with every setting; JSON-ready."""
+        chosen = self.with_options(**options)
+        return evaluate_model(self.model, self.task, split, chosen, limit=limit, progress=progress)
 
     def stream(
         self,
@@ -182,8 +256,7 @@ class Solver:
         return rule
 
     def _given(self, puzzle: Any, puzzle_id: int) -> Tokens:
-        tokens = isinstance(puzzle, (Sequence, np.ndarray)) and not isinstance(puzzle, str)
-        given = self._checked(puzzle) if tokens else self.task.parse(puzzle)
+        given = self.task.parse(puzzle) if isinstance(puzzle, str) else self._checked(puzzle)
         if puzzle_id and not 0 <= puzzle_id < self.reasoner.config.puzzles:
             raise GramError(f"There is no puzzle id {puzzle_id}: this model has {self.reasoner.config.puzzles}.")
         return given
@@ -205,7 +278,7 @@ class Solver:
             valid,
             solutions,
             counts,
-            settings=options.heeded(self.model.sample_settings),
+            settings=self.supported(options),
             best=outputs[best],
             verified=bool(valid[best]),
             chosen_by=f"{MEANING[found]}, among {len(outputs)} trajectories ({int(valid.sum())} verified)",
@@ -219,6 +292,7 @@ class Solver:
             known = ", ".join(SampleOptions.__dataclass_fields__)
             raise GramError(f"There is no sampling option '{unknown[0]}'; there is {known}.")
         heeded = self.model.sample_settings
+        heeded = heeded | {"keep_states"} if "keep_steps" in heeded else heeded
         deaf = [name for name in options if name not in heeded]
         if "keep_steps" in deaf:
             _ = self.reasoner  # refuses, and says why
@@ -229,9 +303,13 @@ class Solver:
             cast("Generative", self.model).check(chosen)
         return chosen
 
-    def _checked(self, puzzle: Sequence[int] | Tokens) -> Tokens:
+    def supported(self, options: SampleOptions) -> dict[str, Any]:
+        """Return those of the options that the model supports, by name."""
+        return options.heeded(self.model.sample_settings)
+
+    def _checked(self, puzzle: Any) -> Tokens:
         try:
-            tokens = np.asarray(puzzle)
+            tokens = np.asarray(puzzle.cpu() if isinstance(puzzle, torch.Tensor) else puzzle)
         except ValueError as error:  # a ragged list
             raise GramError(f"{self.task.name} takes {self.task.length} whole numbers in one row.") from error
         if tokens.shape != (self.task.length,):
@@ -243,46 +321,15 @@ class Solver:
         return tokens.astype(np.int64)
 
 
-def load(name: str | Path, *, device: str = "auto", plugin: str | None = None) -> Solver:
-    """Load a shipped model (`nqueens-8`, `sudoku-generation`, ...), a folder of `gram train`, or a hub id.
+def load(name: str | Path, *, device: str = "auto", task: str | None = None, plugin: str | None = None) -> Solver:
+    """Load a shipped model (see `list_models`), a folder that `gram train` wrote, or a Hugging Face hub id.
 
-    Loading runs no code of the folder. `plugin` names a plugin of yours for a task of tokens, which is run.
+    Loading runs no code that the folder names. Code of yours is run if you name it: `task` is a task outside the
+    package, such as "mytask.py:Latin", and `plugin` a plugin of a task of tokens.
     """
-    return Solver.from_pretrained(name, device=device, plugin=plugin)
+    return Solver.from_pretrained(name, device=device, task=task, plugin=plugin)
 
 
-def shipped_models() -> dict[str, Path]:
-    """The models that come with the package, by name: nqueens-8 before nqueens-10, and both before sudoku-9."""
-    root = Path(str(resources.files("gram") / "pretrained"))
-    folders = (path.parent for path in root.glob(f"*/{CONFIG_FILE}"))
-    return {
-        path.name: path
-        for path in sorted(folders, key=lambda path: (path.name.rpartition("-")[0], len(path.name), path.name))
-    }
-
-
-def find_model(name: str | Path) -> Path:
-    """Resolve a name to a folder; a hub id is downloaded."""
-    shipped = shipped_models()
-    if str(name) in shipped:
-        return shipped[str(name)]
-    path = Path(name)
-    if path.exists():
-        return path
-    if isinstance(name, str) and name.count("/") == 1 and not name.startswith((".", "/")) and not name.endswith("/"):
-        return _download(name)
-    raise GramError(
-        f"There is no model '{name}': give a folder, a hub id (owner/name), or one of {', '.join(shipped)}."
-    )
-
-
-def _download(repo_id: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(repo_id, allow_patterns=["*.json", "*.safetensors"]))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise GramError(
-            f"'{repo_id}' is no folder here, and the hub did not give a model of that name ({type(error).__name__})."
-        ) from error
+def evaluate(model: "Solver | str | Path", split: SplitName = "test", **options: Any) -> dict[str, Any]:
+    """Evaluate a model, given as a solver or by name; see `Solver.evaluate` for the options."""
+    return (model if isinstance(model, Solver) else load(model)).evaluate(split, **options)

@@ -134,9 +134,9 @@ def test_bases_that_go_round_in_a_circle_are_refused(tmp_path: Path) -> None:
 
 
 def test_missing_and_unreadable_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(GramError, match=r"There is no recipe at .*none\.yaml"):
+    with pytest.raises(GramError, match=r"There is no recipe '.*none\.yaml'"):
         load_recipe(tmp_path / "none.yaml")
-    with pytest.raises(GramError, match="There is no recipe at"):
+    with pytest.raises(GramError, match="There is no recipe '"):
         load_recipe(tmp_path)  # a folder
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(GramError, match="is not valid YAML"):
@@ -146,3 +146,27 @@ def test_missing_and_unreadable_files_are_refused(tmp_path: Path) -> None:
 def test_a_recipe_cannot_be_changed_after_loading(good: Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_recipe(good).train.steps = 6  # type: ignore[misc]
+
+
+def test_a_shipped_recipe_is_found_by_name_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe("nqueens-8/gram", ["train.steps=7"]).train.steps == 7
+    write(tmp_path, "mine.yaml", "task: {name: colouring-8}\n")
+    assert load_recipe("mine.yaml").task.name == "colouring-8"  # a path still works
+    with pytest.raises(GramError, match=r"'nqueens-8/grim'; for nqueens-8 there are .*gram.*trm"):
+        load_recipe("nqueens-8/grim")
+    with pytest.raises(GramError, match=r"one of the folders .*nqueens-8"):
+        load_recipe("chess")
+    with pytest.raises(GramError, match="There is no recipe"):
+        load_recipe("../../pyproject")
+
+
+def test_another_task_does_not_inherit_the_options_of_the_base(tmp_path: Path) -> None:
+    write(tmp_path, "queens.yaml", "task: {name: nqueens, options: {size: 8, seed: 3}}\ntrain: {steps: 7}\n")
+    write(tmp_path, "other.yaml", "base: queens.yaml\ntask: {name: colouring, options: {size: 6}}\n")
+    write(tmp_path, "same.yaml", "base: queens.yaml\ntask: {options: {size: 6}}\n")
+    assert load_recipe(tmp_path / "other.yaml").task.options == {"size": 6}
+    assert load_recipe(tmp_path / "other.yaml").train.steps == 7
+    assert load_recipe(tmp_path / "same.yaml").task.options == {"size": 6, "seed": 3}
+    assert load_recipe(tmp_path / "queens.yaml", ["task.name=sudoku-hard"]).task.options == {}
+    assert load_recipe(tmp_path / "queens.yaml", ["task.name=nqueens"]).task.options == {"size": 8, "seed": 3}

@@ -15,7 +15,7 @@ from gram.recipe import load_recipe
 from gram.tasks import make_task
 
 ROOT = Path(__file__).parents[1]
-RECIPES = ROOT / "recipes"
+RECIPES = ROOT / "gram" / "recipes"
 Table = list[dict[str, str]]
 
 

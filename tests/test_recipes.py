@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from gram.config import ModelConfig, Recipe
 from gram.models.reasoner import Reasoner
+from gram.recipe import RECIPES as FOLDER
 from gram.recipe import load_recipe
 from gram.tasks import make_task
 from gram.training.distributed import Team
@@ -16,10 +17,9 @@ from gram.training.objective import Objective
 from gram.training.optim import build_optimizers
 from gram.training.slots import SlotFeeder
 
-ROOT = Path(__file__).parents[1]
-BASES = sorted((ROOT / "recipes" / "paper").glob("*.yaml"))
+BASES = sorted((FOLDER / "paper").glob("*.yaml"))
 """parts that the paper's recipes share, not runs"""
-RECIPES = sorted(set((ROOT / "recipes").rglob("*.yaml")) - set(BASES))
+RECIPES = sorted(set(FOLDER.rglob("*.yaml")) - set(BASES))
 NQUEENS_8 = [path for path in RECIPES if path.parent.name == "nqueens-8"]
 
 TINY = [
@@ -41,7 +41,7 @@ def _beside_the_documentations_data(latin_folder: Path, monkeypatch: pytest.Monk
 
 
 def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+    return path.relative_to(FOLDER).with_suffix("").as_posix()
 
 
 def full_size_model(recipe: Recipe) -> Reasoner:
@@ -166,7 +166,7 @@ def test_no_variant_is_a_copy_of_another() -> None:
 
 @pytest.mark.parametrize("name", ["looped", "universal", "flat-gram", "flat-gram-final"])
 def test_flat_variants_call_the_network_as_often_as_gram(name: str) -> None:
-    flat, gram = (load_recipe(ROOT / "recipes" / "nqueens-8" / f"{file}.yaml") for file in (name, "gram"))
+    flat, gram = (load_recipe(FOLDER / "nqueens-8" / f"{file}.yaml") for file in (name, "gram"))
 
     def calls_in_evaluation(recipe: Recipe) -> int:
         return calls_per_example(recipe.model) // recipe.model.supervision_steps * recipe.eval.depth
@@ -176,7 +176,7 @@ def test_flat_variants_call_the_network_as_often_as_gram(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["trm", "looped"])
 def test_a_baseline_differs_from_gram_in_the_same_way_on_both_boards(name: str) -> None:
-    small, large = (ROOT / "recipes" / folder / f"{name}.yaml" for folder in ("nqueens-8", "nqueens-10"))
+    small, large = (FOLDER / folder / f"{name}.yaml" for folder in ("nqueens-8", "nqueens-10"))
     differences = [OmegaConf.load(path) for path in (small, large)]
     for difference in differences:
         assert difference.train.pop("steps") > 0  # as many as fit into the time that gram.yaml takes on that board
@@ -186,7 +186,7 @@ def test_a_baseline_differs_from_gram_in_the_same_way_on_both_boards(name: str) 
 
 @pytest.mark.parametrize("folder", ["nqueens-8", "nqueens-10", "colouring-8", "colouring-10"])
 def test_the_papers_size_and_length(folder: str) -> None:
-    recipe = load_recipe(ROOT / "recipes" / folder / "gram-paper.yaml")
+    recipe = load_recipe(FOLDER / folder / "gram-paper.yaml")
     parameters = sum(parameter.numel() for parameter in full_size_model(recipe).parameters())
     assert parameters == pytest.approx(10e6, rel=0.01)
     epochs = {"nqueens-8": 3000, "nqueens-10": 1000}.get(folder, 5000)

@@ -12,6 +12,8 @@ from rich.console import Console
 
 import gram
 from gram import solver as solver_module
+from gram.checkpoints import find
+from gram.checkpoints.find import find_model, shipped_models
 from gram.checkpoints.folder import save_model
 from gram.cli.report import answers_as_json, show_answers, side_by_side
 from gram.config import Recipe
@@ -20,7 +22,7 @@ from gram.inference.sample import Trajectories
 from gram.inference.select import RULES
 from gram.models.reasoner import Reasoner
 from gram.options import SampleOptions
-from gram.solver import Solver, find_model, shipped_models
+from gram.solver import Solver
 from gram.tasks.base import Tokens
 from gram.tasks.images import Digits
 from gram.tasks.nqueens import NQueens
@@ -209,7 +211,7 @@ def test_a_model_of_another_shape_than_its_task(recipe: Recipe, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["nqueens-99", "./nothing/here", "/nothing/here", "a/b/c", "runs/"])
 def test_an_unknown_name_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solver_module, "_download", lambda _: pytest.fail("asked the hub"))
+    monkeypatch.setattr(find, "_download", lambda _: pytest.fail("asked the hub"))
     with pytest.raises(GramError, match="There is no model"):
         find_model(name)
 

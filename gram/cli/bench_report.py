@@ -1,13 +1,17 @@
-"""What `gram bench` prints."""
+"""The command `gram bench`, and what it prints."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
+from gram.cli.bench import bench as measure
+from gram.cli.options import JsonFile, check_target, console, write_json
 from gram.errors import GramError
+from gram.recipe import load_recipe
 
 LINES = {
     "supervision steps per second": ("supervision_steps_per_second", "{:,.0f}"),
@@ -16,31 +20,48 @@ LINES = {
     "GFLOP per optimiser step": ("gflop_per_step", "{:.2f}"),
     "GFLOP/s": ("gflop_per_second", "{:.1f}"),
     "matrix-multiply peak, GFLOP/s": ("matmul_peak_gflop_per_second", "{:.1f}"),
-    "share of the peak": ("share_of_peak", "{:.1%}"),
+    "fraction of the peak": ("share_of_peak", "{:.1%}"),
     "peak memory, MB": ("peak_memory_megabytes", "{:,.0f}"),
     "inference: puzzles per second": ("inference.puzzles_per_second", "{:.2f}"),
-    "inference: share of the peak": ("inference.share_of_peak", "{:.1%}"),
+    "inference: fraction of the peak": ("inference.share_of_peak", "{:.1%}"),
 }
 """What is printed: a title, the key, and the form of the number."""
 
 
-def bench_all(
-    console: Console, sources: list[Path], overrides: list[str], *, steps: int, puzzles: int
-) -> dict[str, dict[str, Any]]:
-    """Results by name of recipes (measured now) and of JSON files (measured before)."""
-    results = {}
-    for source in sources:
-        name = str(source) if str(source) not in results else f"{source} (again)"
-        if source.suffix == ".json":
-            results[name] = _read(source)
-            continue
-        from gram.cli.bench import bench
-        from gram.recipe import load_recipe
+def bench(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            help="A recipe (with --compare two, or JSON files of --json), and changes such as model.dim=128."
+        ),
+    ],
+    steps: Annotated[int, typer.Option(min=1, help="Training steps to time.")] = 20,
+    puzzles: Annotated[int, typer.Option(min=1, help="Test inputs to sample.")] = 16,
+    compare: Annotated[bool, typer.Option("--compare", help="Print the ratios of the second to the first.")] = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Measure the speed of a recipe on this machine.
 
-        recipe = load_recipe(source, overrides)
-        with console.status(f"measuring {source}"):
-            results[name] = bench(recipe, steps=steps, puzzles=puzzles)
-    return results
+    Reports steps per second, FLOP/s, the fraction of the matrix-multiply peak, and where the time goes.
+    """
+    check_target(json_file)
+    overrides = [argument for argument in arguments if "=" in argument]
+    sources = [argument for argument in arguments if "=" not in argument]
+    if len(sources) != (2 if compare else 1):
+        raise GramError("Give one recipe, or two with --compare.")
+    results: dict[str, dict[str, Any]] = {}
+    for source in sources:
+        name = source if source not in results else f"{source} (again)"
+        if source.endswith(".json"):
+            results[name] = _read(Path(source))
+        else:
+            recipe = load_recipe(source, overrides)
+            with console.status(f"measuring {source}"):
+                results[name] = measure(recipe, steps=steps, puzzles=puzzles)
+    show_bench(console, results)
+    if compare:
+        show_ratios(console, *results.values())
+    write_json(json_file, results if compare else next(iter(results.values())))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`make demo`: the shipped models at work on puzzles they were never trained on."""
+"""The command `gram demo`: the shipped models at work on puzzles they were never trained on."""
 
 import shutil
 import sys
@@ -6,19 +6,21 @@ import time
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
+from gram.checkpoints.find import shipped_models
+from gram.cli.options import FIGURES, Figure, Seed, check_target, console, say
 from gram.cli.report import show_answers
 from gram.plots.boards import trajectories_figure
-from gram.solver import load, shipped_models
+from gram.solver import load
 from gram.tasks.base import Task, Tokens
 
 WANTED_SOLUTIONS = 4
 """The demo shows an input with at least this many solutions: enough to see that one input has many answers."""
 
 
-def run_demo(console: Console, figure: Path, seed: int) -> None:
-    """Solve one held-out input of every shipped model of N-Queens; draw the trajectories of the first."""
+def demo(figure: Figure = Path("gram-demo.png"), seed: Seed = 0) -> None:
+    """Solve held-out puzzles with the shipped models, print boards, and draw the trajectories."""
+    check_target(figure, FIGURES)
     # The held-out puzzles of the others would have to be generated first, which takes minutes.
     for number, name in enumerate(name for name in shipped_models() if name.startswith("nqueens")):
         solver = load(name)
@@ -29,11 +31,9 @@ def run_demo(console: Console, figure: Path, seed: int) -> None:
         show_answers(console, result, most=4)
         if number == 0:
             trajectories_figure(result, figure)
-    console.print(
-        f"\nThe boards over the steps of the first model's trajectories: {figure}", markup=False, soft_wrap=True
-    )
+    say(f"\nThe boards over the steps of the first model's trajectories: {figure}")
     board = "/".join(["Q......."] + ["........"] * 7)
-    console.print(f'Your own: {command()} solve nqueens-8 "{board}"', markup=False, soft_wrap=True)
+    say(f'Your own: {command()} solve nqueens-8 "{board}"')
 
 
 def command() -> str:

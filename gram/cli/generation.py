@@ -1,125 +1,121 @@
-"""The commands about models that generate: samples out of nothing, and the likelihood of held-out answers."""
+"""The commands about generative models: `generate`, `likelihood`, `images` and `score`."""
 
-import json
-import signal
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from gram.cli.app import (
-    Depth,
+from gram.cli.options import (
+    FIGURES,
     Device,
+    Figure,
+    JsonFile,
+    Loading,
     Model,
+    Models,
+    Network,
+    Sampling,
     Seed,
     Split,
-    Steps,
-    Temperature,
-    TopP,
-    app,
+    check_target,
     console,
-    load_same_task,
-    load_solver,
-    sampling_options,
-    whole_numbers,
+    numbers,
+    resumable,
+    say,
+    write_json,
 )
-from gram.cli.report import FIGURES, check_target, settings_text, show_samples
-from gram.errors import GramError, Interrupted
+from gram.cli.report import show_samples
+from gram.errors import GramError
+from gram.evaluation.generation import score_samples
+from gram.evaluation.image_scores import ImageScores, check_network, image_scores
+from gram.evaluation.likelihood import likelihood as measure
+from gram.experiments.images import image_rows
+from gram.inference import stream
+from gram.inference.sample import sample
+from gram.options import SampleOptions, settings_text
+from gram.plots.gallery import process_animation, process_figure, rows_figure, sheet_figure
 from gram.progress import bar
+from gram.solver import Solver
+from gram.tasks.images import BinaryImages
 
-if TYPE_CHECKING:
-    from gram.options import SampleOptions
-    from gram.solver import Solver
-
-STEPS = "8,16,32,64,128,256"
 DRAWN = 100
 """Samples in a figure, at most."""
 MOVING, ROWS = 16, 4
-"""Samples whose coming about is drawn: in an animation, in a figure."""
+"""Samples whose generation is drawn step by step: in an animation, in a figure."""
 
 
-@app.command()
 def generate(
     model: Model,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many samples.")] = 16,
-    depth: Depth = None,
-    temperature: Temperature = None,
-    steps: Steps = None,
-    top_p: TopP = None,
-    seed: Seed = 0,
-    device: Device = "auto",
+    *,
+    sampling: Sampling,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Number of samples.")] = 16,
     out: Annotated[
-        Path | None, typer.Option(help="Write all samples here (.npz); the same command goes on if it was broken off.")
+        Path | None,
+        typer.Option(help="Write all samples to this .npz file; the same command resumes an interrupted run."),
     ] = None,
     figure: Annotated[Path, typer.Option(help="Draw the first hundred samples into this file.")] = Path(
         "gram-samples.png"
     ),
     process: Annotated[
-        Path | None, typer.Option(help="Draw how samples come about, step by step: a figure, or a .gif that moves.")
+        Path | None, typer.Option(help="Draw how samples are generated, step by step: a figure, or an animated .gif.")
     ] = None,
-    show: Annotated[int, typer.Option(min=0, help="How many samples to print.")] = 4,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure and setting here.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="Number of samples to print.")] = 4,
+    json_file: JsonFile = None,
 ) -> None:
-    """Generate boards or images out of nothing; say how many are valid, distinct and new."""
+    """Generate boards or images unconditionally, and report how many are valid, distinct and new."""
     check_target(out, (".npz",))
     check_target(figure, FIGURES)
     check_target(process, (*FIGURES, ".gif"))
     check_target(json_file)
     if process == figure:
         raise GramError(f"--figure and --process are both {figure}: give them different names.")
-    from gram.evaluation.generation import score_samples
-    from gram.inference.stream import already_drawn, chosen_options
-    from gram.inference.stream import generate as draw
-    from gram.plots.gallery import sheet_figure
-
-    solver = load_solver(model, device)
-    options = sampling_options(solver, depth=depth, temperature=temperature, steps=steps, top_p=top_p, seed=seed)
-    chosen = chosen_options(solver, options)
-    drawn = count - (already_drawn(solver, count, options, out) if out is not None else 0)
+    solver = sampling.load(model)
+    options = sampling.options(solver)
+    chosen = stream.chosen_options(solver, options)
+    drawn = count - (stream.already_drawn(solver, count, options, out) if out is not None else 0)
     if process is not None:
         _draw_process(model, solver, options, min(count, MOVING if process.suffix == ".gif" else ROWS), process)
     started = time.perf_counter()
-    try:
-        with bar(console, "generating", count) as advance:
-            samples = draw(solver, count, options, path=out, progress=advance)
-    except KeyboardInterrupt as error:
-        kept = "Nothing was written." if out is None else f"The same command goes on from {out}.part."
-        raise Interrupted(f"Stopped. {kept}", signal.SIGINT) from error
+    kept = "Nothing was written." if out is None else f"The same command resumes from {out}.part."
+    with resumable(kept), bar(console, "generating", count) as advance:
+        samples = stream.generate(solver, count, options, path=out, progress=advance)
     seconds = time.perf_counter() - started
     scores = score_samples(solver.task, samples)
     show_samples(console, solver.task, samples[:show].astype(int), scores)
     settings = settings_text(chosen)
-    console.print(
-        f"{settings}; {solver.model.parameter_count:,} parameters; {drawn:,} drawn in {seconds:.1f} s", highlight=False
-    )
+    say(f"{settings}; {solver.model.parameter_count:,} parameters; {drawn:,} drawn in {seconds:.1f} s")
     title = f"{Path(model).name}: {min(count, DRAWN)} of {count:,} samples, {settings}"
     sheet_figure(solver.task, samples[:DRAWN].astype(int), title, figure)
-    for path, what in ((figure, "Samples, drawn"), (process, "How they came about"), (out, "All samples")):
+    for path, what in ((figure, "Samples"), (process, "Step by step"), (out, "All samples")):
         if path is not None:
-            console.print(f"{what}: {path}", markup=False, soft_wrap=True)
-    if json_file is not None:
-        figures = {**scores, "model": model, "task": solver.task.name, "drawn": drawn, "seconds": seconds, **chosen}
-        json_file.write_text(json.dumps(figures, indent=2) + "\n")
+            say(f"{what}: {path}")
+    about = {"model": model, "task": solver.task.name, "drawn": drawn, "seconds": seconds}
+    write_json(json_file, {**scores, **about, **chosen})
 
 
-@app.command()
+def _draw_process(name: str, solver: Solver, options: SampleOptions, count: int, path: Path) -> None:
+    """Draw the first samples once more, this time keeping their steps."""
+    blank = stream.blank_input(solver.task)
+    trajectories = sample(solver.reasoner, blank, replace(options, width=count, keep_steps=True))
+    draw = process_animation if path.suffix == ".gif" else process_figure
+    draw(solver.task, trajectories, Path(name).name, path)
+
+
 def likelihood(
-    models: Annotated[list[str], typer.Argument(help="Models of one task: shipped names, run folders, or hub ids.")],
-    split: Annotated[Split, typer.Option(help="Whose answers.")] = "test",
+    models: Models,
+    *,
+    loading: Loading,
+    split: Split = "test",
     limit: Annotated[int, typer.Option(min=1, help="Rows of the split.")] = 500,
     seed: Seed = 0,
-    device: Device = "auto",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
-    """How likely held-out answers are to each model, in nats: exact, or a lower bound, and said which."""
+    """Measure the log-likelihood of held-out answers in nats: exact or a lower bound, and the table says which."""
     check_target(json_file)
-    from rich.table import Table
-
-    from gram.evaluation.likelihood import likelihood as measure
-
-    solvers = load_same_task(models, device)
+    solvers = loading.load_same_task(models)
     found = {}
     for name, solver in solvers.items():
         examples = solver.task.split(split)
@@ -127,43 +123,35 @@ def likelihood(
             found[name] = measure(solver.model, solver.recipe, examples, limit=limit, seed=seed, progress=advance)
     some = next(iter(solvers.values())).task
     title = f"{some.name}, {split} split {some.split_hash()}: log p(answer | input), mean over rows"
-    table = Table("model", "parameters", "nats", "standard error", "rows", "how", title=title)
-    for name, figures in found.items():
-        sign = "" if figures.exact else ">= "
-        shown = (f"{sign}{figures.nats:.2f}", f"{figures.error:.2f}", f"{figures.rows:,}", figures.meaning)
+    table = Table("model", "parameters", "nats", "standard error", "rows", "estimate", title=title)
+    for name, about in found.items():
+        sign = "" if about.exact else ">= "
+        shown = (f"{sign}{about.nats:.2f}", f"{about.error:.2f}", f"{about.rows:,}", about.meaning)
         table.add_row(name, f"{solvers[name].model.parameter_count:,}", *shown)
     console.print(table)
-    if json_file is not None:
-        json_file.write_text(json.dumps({name: asdict(figures) for name, figures in found.items()}, indent=2) + "\n")
+    write_json(json_file, {name: asdict(about) for name, about in found.items()})
 
 
-@app.command()
 def images(
-    models: Annotated[list[str], typer.Argument(help="Models of mnist or digits: run folders, or hub ids.")],
-    count: Annotated[int, typer.Option("--count", "-n", min=10, help="Images of each.")] = 1000,
-    depths: Annotated[str, typer.Option(help="Supervision steps at which a recursive model is scored.")] = STEPS,
-    network: Annotated[
-        Literal["classifier", "inception"], typer.Option(help="Who looks: the shipped classifier, or Inception.")
-    ] = "classifier",
-    temperature: Temperature = None,
-    steps: Steps = None,
+    models: Models,
+    *,
+    loading: Loading,
+    count: Annotated[int, typer.Option("--count", "-n", min=10, help="Images per model.")] = 1000,
+    depths: Annotated[str, typer.Option(help="Supervision steps at which recursive models are scored.")] = (
+        "8,16,32,64,128,256"
+    ),
+    network: Network = "classifier",
+    temperature: Annotated[float | None, typer.Option(help="Scale of the noise.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Diffusion models: sampling steps.")] = None,
     seed: Seed = 0,
-    device: Device = "auto",
-    figure: Annotated[Path, typer.Option(help="Draw ten images of each here.")] = Path("gram-images.png"),
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every figure here.")] = None,
+    figure: Figure = Path("gram-images.png"),
+    json_file: JsonFile = None,
 ) -> None:
-    """The paper's table of image generators: Inception Score and FID of every model, over depths."""
+    """Compare image generators as the paper's table does: Inception Score and FID of every model, over depths."""
     check_target(figure, FIGURES)
     check_target(json_file)
-    chosen_depths = whole_numbers("depths", depths)
-    from rich.table import Table
-
-    from gram.evaluation.image_scores import check_network
-    from gram.experiments.images import image_rows
-    from gram.plots.gallery import rows_figure
-    from gram.tasks.images import BinaryImages
-
-    solvers = load_same_task(models, device)
+    chosen_depths = numbers("depths", depths)
+    solvers = loading.load_same_task(models)
     task = next(iter(solvers.values())).task
     if not isinstance(task, BinaryImages):
         raise GramError(f"{task.name} has no images to score: give models of mnist or digits.")
@@ -179,7 +167,7 @@ def images(
                 depths=chosen_depths,
                 options=options[name],
                 network=network,
-                device=device,
+                device=loading.device,
                 progress=advance,
             )
     title = f"{task.name}: {count:,} images each against {rows[0].scores.real:,} grey ones, by {network}, seed {seed}"
@@ -188,33 +176,46 @@ def images(
         score = "-" if row.scores.inception_score is None else f"{row.scores.inception_score:.2f}"
         table.add_row(row.model, f"{row.parameters:,}", str(row.steps), score, f"{row.scores.fid:.2f}")
     console.print(table)
-    if rows[0].scores.note:
-        console.print(f"No Inception Score: {rows[0].scores.note}", markup=False, soft_wrap=True)
+    _say_why_not(rows[0].scores)
     rows_figure(task, [(f"{Path(row.model).name}, {row.steps}", row.shown.astype(int)) for row in rows], title, figure)
-    console.print(f"Ten images of each, drawn: {figure}", markup=False, soft_wrap=True)
-    if json_file is not None:
-        json_file.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n")
+    say(f"Ten images of each: {figure}")
+    write_json(json_file, [row.as_json() for row in rows])
 
 
-def _options_of_each(solvers: "dict[str, Solver]", **given: Any) -> "dict[str, SampleOptions]":
-    """Different models stand beside each other: each is told what it heeds, and everything must be heeded by one."""
-    for key, value in given.items():
-        if value is not None and not any(key in solver.model.sample_settings for solver in solvers.values()):
-            raise GramError(f"--{key} means nothing to any of these models.")
+def _options_of_each(solvers: dict[str, Solver], **given: Any) -> dict[str, SampleOptions]:
+    """Give each model the options that it supports; every option must be supported by one of them."""
+    given = {key: value for key, value in given.items() if value is not None}
+    supported = {name: solver.supported(solver.options).keys() for name, solver in solvers.items()}
+    for key in given:
+        if not any(key in keys for keys in supported.values()):
+            raise GramError(f"Option '{key}' is not supported by any of these models.")
     return {
-        name: sampling_options(
-            solver, **{key: value for key, value in given.items() if key in solver.model.sample_settings}
-        )
+        name: solver.with_options(**{key: value for key, value in given.items() if key in supported[name]})
         for name, solver in solvers.items()
     }
 
 
-def _draw_process(name: str, solver: "Solver", options: "SampleOptions", count: int, path: Path) -> None:
-    """The first samples once more, keeping their steps."""
-    from gram.inference.sample import sample
-    from gram.inference.stream import blank_input
-    from gram.plots.gallery import process_animation, process_figure
+def score(
+    file: Annotated[Path, typer.Argument(help="Generated images: an .npz with `tokens` [images, length].")],
+    network: Network = "classifier",
+    real: Annotated[int | None, typer.Option(min=2, help="Inception: number of real images (10,000).")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Images per batch of the network.")] = 50,
+    device: Device = "auto",
+    seed: Seed = 0,
+    json_file: JsonFile = None,
+) -> None:
+    """Compute Inception Score and FID of generated digits (mnist, digits) against the grey images of the data."""
+    check_target(json_file)
+    tokens, _ = stream.read_samples(file)
+    scores = image_scores(tokens, network=network, real=real, batch=batch, device=device, seed=seed, console=console)
+    say(f"{scores.generated:,} images of {scores.task} against {scores.real:,} grey ones, by the network {network}:")
+    say(f"FID {scores.fid:.2f}")
+    _say_why_not(scores)
+    if scores.inception_score is not None:
+        say(f"Inception Score {scores.inception_score:.2f} +- {scores.inception_score_std:.2f}")
+    write_json(json_file, asdict(scores))
 
-    trajectories = sample(solver.reasoner, blank_input(solver.task), replace(options, width=count, keep_steps=True))
-    draw = process_animation if path.suffix == ".gif" else process_figure
-    draw(solver.task, trajectories, Path(name).name, path)
+
+def _say_why_not(scores: ImageScores) -> None:
+    if scores.inception_score is None:
+        say(f"No Inception Score: {scores.note}")

@@ -29,6 +29,11 @@ HEADLINES = {
 """The two figures that a run is followed by, for each way of scoring."""
 
 
+def headlines(task: Task) -> tuple[str, ...]:
+    """Return the names of the metrics that a model of this task is reported by."""
+    return tuple(name for name in HEADLINES[task.scoring] if task.has_rules or name != "validity")
+
+
 def evaluate(
     model: Model,
     task: Task,
@@ -62,7 +67,9 @@ def evaluate(
     else:
         from gram.inference.sharded import sample_together
 
-        trajectories = sample_together(fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
+        trajectories = sample_together(
+            fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress
+        )
     settings = options.heeded(model.sample_settings - {"keep_steps"})
     extra: dict[str, Any] = {}
     if resampling is not None:
@@ -80,6 +87,8 @@ def evaluate(
         "scoring": task.scoring,
         "split": split,
         "split_hash": task.split_hash(),
+        "inputs": len(asked.rows),
+        "inputs_in_split": len(examples.distinct().rows),
         "parameters": model.parameter_count,
     }
 

@@ -5,17 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # draws to files: no screen is needed
-
 from matplotlib import pyplot as plt
+from matplotlib.figure import SubFigure
 
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
 from gram.evaluation.selection import study
 from gram.inference.sample import Progress, sample
 from gram.inference.select import RULES
+from gram.plots.style import PLAIN_NUMBERS, save_figure
 from gram.solver import Solver
 
 
@@ -52,9 +50,11 @@ def scaling_study(
 
 def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
     """Above, one panel per rule: accuracy over depth, a line per model and width; below, coverage."""
-    figure, grid = plt.subplots(2, len(RULES), figsize=(4 * len(RULES), 7.5), layout="constrained")
+    figure = plt.figure(figsize=(4 * len(RULES), 7.5), layout="constrained")
+    above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
+    rules = above.subplots(1, len(RULES), sharey=True)
     styles = ("-", "--", ":", "-.")
-    for axes, rule in zip(grid[0], RULES, strict=True):
+    for axes, rule in zip(rules, RULES, strict=True):
         for number, (name, result) in enumerate(studies.items()):
             widths = sorted({record["width"] for record in result["records"]})
             shown = widths if rule != "first" and _width_matters(result) else widths[:1]
@@ -67,14 +67,15 @@ def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
                     color=plt.get_cmap("viridis")(0.9 * shade / max(1, len(widths) - 1)),
                     label=f"{Path(name).name}, width {width}" if len(shown) > 1 else Path(name).name,
                 )
-        axes.set(xscale="log", xlabel="supervision steps", ylabel="valid, %", title=f"chosen by: {rule}")
-    grid[0][0].legend(fontsize=7)
-    grid[0][-1].legend(fontsize=7)
-    _coverage_panels(grid[1], studies, styles)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(PLAIN_NUMBERS)
+        axes.set(xlabel="supervision steps", ylabel="valid, %", title=f"selected by: {rule}")
+    rules[0].legend(fontsize=7)
+    rules[-1].legend(fontsize=7)
+    _coverage_panels(below, studies, styles)
     first = next(iter(studies.values()))
-    figure.suptitle(f"{first['task']}, {first['inputs']} inputs of the {first['split']} split, seed {first['seed']}")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    title = f"{first['task']}, {first['inputs']} inputs of the {first['split']} split, seed {first['seed']}"
+    save_figure(figure, path, title)
 
 
 def _width_matters(result: dict[str, Any]) -> bool:
@@ -85,21 +86,19 @@ def _width_matters(result: dict[str, Any]) -> bool:
     return any(len(figures) > 1 for figures in by_depth.values())
 
 
-def _coverage_panels(row: Any, studies: dict[str, dict[str, Any]], styles: tuple[str, ...]) -> None:
+def _coverage_panels(part: SubFigure, studies: dict[str, dict[str, Any]], styles: tuple[str, ...]) -> None:
     panels: dict[str, Callable[[dict[str, Any]], tuple[list[Any], list[Any]]]] = {
         "coverage over width, at full depth": _coverage_over_width,
         "coverage by number of solutions": lambda result: _by_solutions(result, "coverage"),
         "accuracy by number of solutions": lambda result: _by_solutions(result, "accuracy_all_samples"),
     }
-    for axes, (title, line) in zip(row, panels.items(), strict=False):
+    for axes, (title, line) in zip(part.subplots(1, len(panels)), panels.items(), strict=True):
         for number, (name, result) in enumerate(studies.items()):
             x, y = line(result)
             axes.plot(x, y, styles[number % len(styles)], marker=".", label=Path(name).name)
         label = "width" if "width" in title else "solutions of the input"
         axes.set(title=title, ylabel="%", xlabel=label)
         axes.legend(fontsize=8)
-    for axes in row[len(panels) :]:
-        axes.axis("off")
 
 
 def _coverage_over_width(result: dict[str, Any]) -> tuple[list[Any], list[Any]]:

@@ -41,12 +41,16 @@ class Trajectories:
     """[puzzles, width, depth]"""
     step_confidence: NDArray[np.float32] | None = None
     """[puzzles, width, depth]"""
+    states: NDArray[np.float32] | None = None
+    """[puzzles, width, depth, tokens, dim] the latent state h"""
 
     @staticmethod
-    def empty(puzzles: int, options: SampleOptions, length: int) -> "Trajectories":
-        """Room for `options.width` trajectories of each puzzle."""
+    def empty(
+        puzzles: int, options: SampleOptions, length: int, state: tuple[int, int] | None = None
+    ) -> "Trajectories":
+        """Room for `options.width` trajectories of each puzzle; `state` is the shape of a state, for `keep_states`."""
         rows = (puzzles, options.width)
-        history = (*rows, options.depth) if options.keep_steps else None
+        history = (*rows, options.depth) if options.keep_steps or options.keep_states else None
 
         def numbers(shape: tuple[int, ...]) -> NDArray[np.float32]:
             return np.zeros(shape, dtype=np.float32)
@@ -59,6 +63,7 @@ class Trajectories:
             step_outputs=None if history is None else np.zeros((*history, length), dtype=np.int64),
             step_values=None if history is None else numbers(history),
             step_confidence=None if history is None else numbers(history),
+            states=numbers((*history, *state)) if history and state and options.keep_states else None,
         )
 
     def record(self, made: Steps) -> None:
@@ -72,6 +77,8 @@ class Trajectories:
             since = (puzzle, trajectory, slice(step - 1, None if made.ended[row] else step))
             self.step_outputs[since] = made.outputs[row]
             self.step_values[since], self.step_confidence[since] = made.values[row], made.confidence[row]
+            if self.states is not None:
+                self.states[since] = made.h[row].float().cpu().numpy()
 
     def select(self, index: Any) -> "Trajectories":
         """Return some puzzles, or some trajectories: index is that of the first axes."""
@@ -136,7 +143,7 @@ def sample(
         alone = replace(options, width=1)
         one = sample(model, inputs, alone, puzzle_ids=puzzle_ids, chunk=chunk, progress=every)
         return one.widened(width)
-    found = Trajectories.empty(puzzles, options, model.length)
+    found = Trajectories.empty(puzzles, options, model.length, (model.tokens, model.config.dim))
     jobs: Iterable[tuple[int, int]] = ((puzzle, first + number) for puzzle in range(puzzles) for number in range(width))
     for made in Batch(model, inputs, options, puzzle_ids).run(jobs, chunk):
         found.record(replace(made, trajectory=made.trajectory - first))

@@ -8,24 +8,34 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gram.inference.sample import Trajectories, sample
+from gram.inference.sample import Progress, Trajectories, sample
 from gram.models.build import Model
 from gram.options import SampleOptions
 from gram.tasks.base import Tokens
 
 
 def sample_together(
-    fabric: Fabric, model: Model, inputs: Tokens, options: SampleOptions, *, puzzle_ids: Tokens | None = None
+    fabric: Fabric,
+    model: Model,
+    inputs: Tokens,
+    options: SampleOptions,
+    *,
+    puzzle_ids: Tokens | None = None,
+    progress: Progress | None = None,
 ) -> Trajectories:
-    """What `sample` returns, at a fraction of the time; every process must call it with the same arguments."""
+    """What `sample` returns, at a fraction of the time; every process must call it with the same arguments.
+
+    `progress` is called as if the other processes were as far as this one.
+    """
     if fabric.world_size == 1:
-        return sample(model, inputs, options, puzzle_ids=puzzle_ids)
+        return sample(model, inputs, options, puzzle_ids=puzzle_ids, progress=progress)
     # The last puzzle fills up the parts, which must be equally large.
     per_process = -(-len(inputs) // fabric.world_size)
     places = np.minimum(np.arange(per_process * fabric.world_size), len(inputs) - 1).reshape(per_process, -1)
     own = places[:, fabric.global_rank]
     ids = None if puzzle_ids is None else puzzle_ids[own]
-    part = sample(model, inputs[own], options, puzzle_ids=ids)
+    every = None if progress is None else lambda count: progress(count * fabric.world_size)
+    part = sample(model, inputs[own], options, puzzle_ids=ids, progress=every)
 
     def gathered(array: NDArray[Any]) -> NDArray[Any]:
         parts = cast(Tensor, fabric.all_gather(torch.from_numpy(np.ascontiguousarray(array)).to(fabric.device)))

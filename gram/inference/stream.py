@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gram.errors import GramError
 from gram.files import write_whole
 from gram.inference.sample import DRAWN_AT_ONCE, Progress, sample
-from gram.models.build import Trained
+from gram.models.build import Model, Trained
 from gram.options import SampleOptions
 from gram.tasks.base import Task, Tokens
 from gram.tasks.store import UNREADABLE, save_arrays
@@ -116,6 +116,15 @@ def blank_input(task: Task) -> Tokens:
     return task.parse("")[None]
 
 
+def weights_digest(model: Model) -> str:
+    """Return the first 16 hex digits of the SHA-256 of a model's weights."""
+    digest = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
 def _block(trained: Trained, options: SampleOptions, start: int, count: int, progress: Progress | None) -> Rows:
     """Samples `start` to the end of its block [rows, length]."""
     some = replace(options, width=min(BLOCK, count - start), keep_steps=False)
@@ -125,11 +134,8 @@ def _block(trained: Trained, options: SampleOptions, start: int, count: int, pro
 
 def _settings(trained: Trained, options: SampleOptions) -> dict[str, Any]:
     """All that decides what the samples are, but their number."""
-    weights = hashlib.sha256()
-    for name, tensor in trained.model.state_dict().items():
-        weights.update(name.encode())
-        weights.update(tensor.cpu().numpy().tobytes())
-    return {"task": trained.task.name, "weights": weights.hexdigest()[:16], **chosen_options(trained, options)}
+    digest = weights_digest(trained.model)
+    return {"task": trained.task.name, "weights": digest, **chosen_options(trained, options)}
 
 
 def _header(settings: dict[str, Any]) -> bytes:

@@ -1,32 +1,55 @@
-"""Figures: boards over the steps of several trajectories, and how many solutions the inputs of a task have."""
+"""Figures of boards: an answer, its trajectories over the steps, and examples of a task with their solution counts."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import matplotlib
-
-matplotlib.use("Agg")  # draws to files: no screen is needed
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 
+from gram.plots.style import PLAIN_NUMBERS, save_figure
 from gram.tasks.base import Examples, Task, Tokens
 
 if TYPE_CHECKING:
     from gram.solver import Result
 
+MOST_BOARDS = 6
+"""Distinct solutions in a figure."""
 
-def trajectories_figure(result: "Result", path: Path, *, trajectories: int = 4, columns: int = 7) -> None:
-    """Draw the decoded boards over the supervision steps, one row per trajectory, with different ends if possible."""
+
+def result_figure(result: "Result", path: Path | None = None) -> Figure:
+    """Draw the boards over the steps if the result has kept them, else its distinct solutions (or its best guess)."""
+    if result.trajectories.step_outputs is not None:
+        return trajectories_figure(result, path)
+    solutions = result.distinct[:MOST_BOARDS]
+    boards = [("input", result.given), *((f"solution {n + 1}", board) for n, board in enumerate(solutions))]
+    if not result.verified:
+        boards.append(("not a solution", result.best))
+    figure, (row,) = plt.subplots(
+        1, len(boards), figsize=(max(1.7 * len(boards), 5), 2.4), squeeze=False, layout="constrained"
+    )
+    for axes, (title, board) in zip(row, boards, strict=True):
+        result.task.draw(axes, board, result.given)
+        axes.set_title(title, fontsize=9)
+    return save_figure(figure, path, _summary(result))
+
+
+def trajectories_figure(
+    result: "Result", path: Path | None = None, *, trajectories: int = 4, columns: int = 7
+) -> Figure:
+    """Draw the decoded boards over the supervision steps, one row per trajectory, with different ends if possible.
+
+    Steps at which no board changes are left out.
+    """
     history = result.trajectories.step_outputs
     if history is None:
         raise ValueError("solve with keep_steps=True to draw the steps")
     chosen = _different_ends(result, trajectories)
-    shown = np.unique(np.linspace(0, history.shape[2] - 1, columns).round().astype(int))
+    shown = changing_steps(history[0, chosen], columns)
     figure, grid = plt.subplots(
         len(chosen),
         len(shown) + 1,
-        figsize=(1.7 * (len(shown) + 1), 1.9 * len(chosen)),
+        figsize=(max(1.7 * (len(shown) + 1), 6), 1.9 * len(chosen) + 0.4),
         squeeze=False,
         layout="constrained",
     )
@@ -37,14 +60,27 @@ def trajectories_figure(result: "Result", path: Path, *, trajectories: int = 4, 
             result.task.draw(axes, history[0, trajectory, step], result.given)
             axes.set_title(f"step {step + 1}", fontsize=9)
         row[0].set_title("input", fontsize=9)
+        if shown[-1] + 1 < history.shape[2]:
+            row[-1].set_title(f"steps {shown[-1] + 1} to {history.shape[2]}", fontsize=9)
         unverified = "not a solution" if result.task.has_rules else "not checked"
         row[-1].set_xlabel("verified" if result.valid[trajectory] else unverified, fontsize=9)
-    figure.suptitle(
-        f"{result.task.name}: one input, {len(result.distinct)} distinct verified solutions in "
+    return save_figure(figure, path, _summary(result))
+
+
+def _summary(result: "Result") -> str:
+    count = len(result.distinct)
+    return (
+        f"{result.task.name}: one input, {count} distinct verified solution{'s' * (count != 1)} in "
         f"{result.options.width} trajectories of {result.options.depth} steps (seed {result.options.seed})"
     )
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+
+
+def changing_steps(history: Tokens, most: int) -> list[int]:
+    """Return at most `most` steps at which a board of history [trajectories, steps, length] changes, and the first."""
+    changed = 1 + np.flatnonzero((history[:, 1:] != history[:, :-1]).any(axis=(0, 2)))
+    steps = np.concatenate([[0], changed])
+    places = np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))
+    return [int(step) for step in steps[places]]
 
 
 def _different_ends(result: "Result", count: int) -> list[int]:
@@ -76,53 +112,5 @@ def data_figure(task: Task, examples: Examples, shown: int, counts: Tokens | Non
         values, frequency = np.unique(counts, return_counts=True)
         axes.bar(values, frequency, width=0.9, color="#3366aa")
         axes.set(yscale="log", xlabel="number of solutions", ylabel="distinct inputs", title=f"{len(counts):,} inputs")
-    figure.suptitle(task.name)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def run_figure(lines: list[dict[str, Any]], title: str, path: Path) -> None:
-    """The curves of a run from the lines of its metrics: losses, accuracies, and the ELBO beside the surrogate."""
-    panels = {
-        "loss per labelled token": ["reconstruction", *sorted(k for k in lines[0] if k.startswith("kl_"))],
-        "share right": ["posterior_accuracy", "rollout_accuracy", *_validation_shares(lines)],
-        "negative ELBO, validation": ["validation_negative_elbo", "validation_surrogate"],
-    }
-    figure, grid = plt.subplots(1, len(panels), figsize=(15, 4), layout="constrained")
-    for axes, (label, names) in zip(grid, panels.items(), strict=True):
-        for name in names:
-            points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
-            if points:
-                axes.plot(*zip(*points, strict=True), label=name, marker="." if len(points) < 20 else "")
-        axes.set(xlabel="optimiser step", ylabel=label)
-        if axes.lines:
-            axes.legend(fontsize=8)
-    grid[0].set_yscale("log")
-    figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def _validation_shares(lines: list[dict[str, Any]]) -> list[str]:
-    names = dict.fromkeys(name for line in lines for name in line if name.startswith("validation_"))
-    return [name for name in names if name not in ("validation_negative_elbo", "validation_surrogate")]
-
-
-def calibration_figure(found: dict[str, Any], title: str, path: Path) -> None:
-    """Draw what each head said against what was true, and its AUC after every step."""
-    figure, (curve, auc) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
-    curve.plot([0, 1], [0, 1], color="grey", linewidth=0.8, label="perfect")
-    for head, figures in found.items():
-        points = figures["curve"]
-        label = f"{head}: {figures['of']}"
-        curve.plot([p["said"] for p in points], [p["true"] for p in points], marker="o", label=label)
-        steps = [(step + 1, value) for step, value in enumerate(figures["auc_by_step"]) if value is not None]
-        if steps:
-            auc.plot(*zip(*steps, strict=True), marker=".", label=head)
-    curve.set(xlabel="probability that the head gives", ylabel="share that is valid")
-    auc.set(xlabel="supervision step", ylabel="AUC")
-    for axes in (curve, auc):
-        axes.legend(fontsize=8)
-    figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+        axes.yaxis.set_major_formatter(PLAIN_NUMBERS)
+    save_figure(figure, path, task.name)

@@ -1,12 +1,8 @@
-"""Pictures of what was generated: a sheet of samples, and how they came about, step by step."""
+"""Figures of generated samples: a sheet of them, and how they are generated step by step."""
 
 import math
 from pathlib import Path
 from typing import Any
-
-import matplotlib
-
-matplotlib.use("Agg")  # draws to files: no screen is needed
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -15,13 +11,14 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gram.inference.sample import Trajectories
+from gram.plots.style import TITLE_SIZE, put_title, save_figure, title_lines
 from gram.tasks.base import Task, Tokens
 
 MOST_COLUMNS = 10
 LAST_FRAMES = 6
 """How often the finished samples are shown before the animation begins anew."""
-TOP = 0.5
-"""Inches above the places, for titles."""
+NARROWEST = 4.0
+"""Inches that a title needs, however few the samples are."""
 LABEL = 1.6
 """Inches to the left of rows that have labels."""
 
@@ -29,44 +26,44 @@ LABEL = 1.6
 def sheet_figure(task: Task, samples: Tokens, title: str, path: Path) -> None:
     """Draw samples [count, length] beside and below each other."""
     columns = min(MOST_COLUMNS, math.ceil(math.sqrt(len(samples))))
-    figure, axes = _grid(math.ceil(len(samples) / columns), columns, len(samples))
+    figure, axes = _grid(math.ceil(len(samples) / columns), columns, len(samples), title)
     for place, tokens in zip(axes.flat, samples, strict=False):
         task.draw(place, tokens)
-    _save(figure, title, path)
+    save_figure(figure, path, title)
 
 
 def rows_figure(task: Task, rows: list[tuple[str, Tokens]], title: str, path: Path) -> None:
     """Draw samples [count, length] of several models, a row for each, under their labels."""
     columns = max(len(samples) for _, samples in rows)
-    figure, axes = _grid(len(rows), columns, len(rows) * columns, left=LABEL)
+    figure, axes = _grid(len(rows), columns, len(rows) * columns, title, left=LABEL)
     for line, (label, samples) in zip(axes, rows, strict=True):
         for place, tokens in zip(line, samples, strict=False):
             task.draw(place, tokens)
         line[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
-    _save(figure, title, path)
+    save_figure(figure, path, title)
 
 
 def process_figure(task: Task, trajectories: Trajectories, title: str, path: Path) -> None:
-    """Draw how each of a few samples comes about: a row per sample, a column per step (at most ten of them).
+    """Draw how a few samples are generated: a row per sample, a column per step (at most ten of them).
 
     The trajectories of one input must have kept their steps.
     """
     outputs = _kept(trajectories)
     steps = np.unique(np.linspace(0, outputs.shape[1] - 1, min(outputs.shape[1], MOST_COLUMNS)).round().astype(int))
-    figure, axes = _grid(len(outputs), len(steps), outputs.size)
+    figure, axes = _grid(len(outputs), len(steps), outputs.size, title)
     for row, boards in zip(axes, outputs, strict=True):
         for place, step in zip(row, steps, strict=True):
             task.draw(place, boards[step])
     for place, step in zip(axes[0], steps, strict=True):
         place.set_title(f"step {step + 1}", fontsize=9)
-    _save(figure, title, path)
+    save_figure(figure, path, title)
 
 
 def process_animation(task: Task, trajectories: Trajectories, title: str, path: Path) -> None:
-    """Write a GIF in which all samples come about together, one frame per step."""
+    """Write a GIF in which all samples are generated together, one frame per step."""
     outputs = _kept(trajectories)
     columns = min(MOST_COLUMNS, math.ceil(math.sqrt(len(outputs))))
-    figure, axes = _grid(math.ceil(len(outputs) / columns), columns, len(outputs))
+    figure, axes = _grid(math.ceil(len(outputs) / columns), columns, len(outputs), f"{title}: step 00 of 00")
     steps = outputs.shape[1]
 
     def draw(frame: int) -> list[object]:
@@ -74,23 +71,12 @@ def process_animation(task: Task, trajectories: Trajectories, title: str, path: 
         for place, boards in zip(axes.flat, outputs, strict=False):
             place.clear()
             task.draw(place, boards[step])
-        _put_title(figure, f"{title}: step {step + 1} of {steps}")
+        put_title(figure, f"{title}: step {step + 1} of {steps}")
         return []
 
     moving = FuncAnimation(figure, draw, frames=steps + LAST_FRAMES, init_func=lambda: [])  # type: ignore[arg-type]
     moving.save(path, writer=PillowWriter(fps=4), dpi=160)
     plt.close(figure)
-
-
-def _save(figure: Figure, title: str, path: Path) -> None:
-    _put_title(figure, title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def _put_title(figure: Figure, title: str) -> None:
-    """Above the places, however tall the figure is."""
-    figure.suptitle(title, y=1 - 0.1 / figure.get_figheight(), va="top", fontsize=11)
 
 
 def _kept(trajectories: Trajectories) -> Tokens:
@@ -101,11 +87,14 @@ def _kept(trajectories: Trajectories) -> Tokens:
     return outputs
 
 
-def _grid(rows: int, columns: int, used: int, *, left: float = 0.0) -> tuple[Figure, NDArray[Any]]:
-    """Square places in rows and columns, with room (inches) to the left; those that stay empty are not seen."""
-    width, height = 1.3 * columns + left, 1.3 * rows + TOP
+def _grid(rows: int, columns: int, used: int, title: str, *, left: float = 0.0) -> tuple[Figure, NDArray[Any]]:
+    """Square places in rows and columns under a title, with room (inches) to the left; empty places are not seen."""
+    width = max(1.3 * columns + left, NARROWEST)
+    above = 0.3 + 1.4 * TITLE_SIZE / 72 * len(title_lines(title, width))
+    height = 1.3 * rows + above
     figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
-    figure.subplots_adjust(0.02 + left / width, 0.02, 0.98, 1 - TOP / height, wspace=0.08, hspace=0.08)
+    margin = (width - left - 1.3 * columns) / 2 / width + 0.02
+    figure.subplots_adjust(left / width + margin, 0.02, 1 - margin, 1 - above / height, wspace=0.08, hspace=0.08)
     for place in axes.flat[used:]:
         place.axis("off")
     return figure, axes

@@ -4,10 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib
-
-matplotlib.use("Agg")  # draws to files: no screen is needed
-
 import numpy as np
 import torch
 from matplotlib import pyplot as plt
@@ -19,6 +15,7 @@ from sklearn.decomposition import PCA
 from gram.errors import GramError
 from gram.inference.batch import Batch
 from gram.models.losses import reconstruction_loss
+from gram.plots.style import PLAIN_NUMBERS, save_figure
 from gram.tasks.base import Tokens
 
 if TYPE_CHECKING:
@@ -109,7 +106,7 @@ def latent_figure(paths: Paths, title: str, path: Path) -> None:
         cmap="plasma",
         norm=LogNorm(),
     )
-    figure.colorbar(image, ax=axes, label="cross-entropy per token (nearest solution)")
+    figure.colorbar(image, ax=axes, label="cross-entropy per token (nearest solution)", format=PLAIN_NUMBERS)
     for points in paths.points:
         axes.plot(*points.T, color="white", linewidth=0.7, alpha=0.6, marker=".", markersize=2)
     start = paths.points[:, 0]
@@ -123,8 +120,6 @@ def latent_figure(paths: Paths, title: str, path: Path) -> None:
     axes.set(
         xlabel=f"first component ({100 * paths.explained[0]:.0f}% of the variance)",
         ylabel=f"second component ({100 * paths.explained[1]:.0f}%)",
-        title=title,
     )
     axes.legend(fontsize=8)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save_figure(figure, path, title)

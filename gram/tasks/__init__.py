@@ -3,12 +3,18 @@
 import inspect
 import re
 from collections.abc import Mapping
-from importlib import import_module
+from importlib import import_module, metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gram.errors import GramError
 from gram.tasks.base import Task
+from gram.tasks.outside import guarded, import_file
+
+ENTRY_POINTS = "gram.tasks"
+"""Entry point group of tasks that are installed as packages."""
+OUTSIDE = r".+\.py:[A-Za-z_]\w*"
 
 
 class Entry(NamedTuple):
@@ -44,20 +50,23 @@ SIZED = ("nqueens", "colouring", "sudoku")
 
 
 def make_task(name: str, **options: Any) -> Task:
-    """Build a task from its name (`sudoku-hard`, `nqueens`, or with its size `nqueens-8`) and keyword options."""
+    """Build a task from its name and keyword options.
+
+    A name is that of a shipped task (`sudoku-hard`, `nqueens`, or with its size `nqueens-8`), of an installed one (an
+    entry point of the group `gram.tasks`), or a class in a Python file of yours (`mytask.py:Latin`), which is run.
+    """
     if name == "none":
         raise GramError("This model was imported without a task: import it again with --task.")
-    entry, implied = _find(name)
+    kind, implied = _find(name)
     contradicted = [option for option, value in implied.items() if options.get(option, value) != value]
     if contradicted:
         option = contradicted[0]
         raise GramError(f"Task '{name}' and its option {option}={options[option]} contradict each other.")
     options = {**implied, **options}
-    kind = entry.load()
     known = list(inspect.signature(kind).parameters)
     unknown = [option for option in options if option not in known]
     if unknown:
-        raise GramError(f"Task '{name}' has no option '{unknown[0]}'; it has {', '.join(known)}.")
+        raise GramError(f"Task '{name}' has no option '{unknown[0]}'; it has {', '.join(known) or 'none'}.")
     try:
         return kind(**options)
     except (TypeError, ValueError) as error:  # a word where a number belongs, for example
@@ -65,7 +74,14 @@ def make_task(name: str, **options: Any) -> Task:
 
 
 def stored_task(
-    name: str, options: Mapping[str, Any], *, vocab_size: int, length: int, plugin: str | None = None
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    vocab_size: int,
+    length: int,
+    shape: tuple[int, int] | None = None,
+    own: str | None = None,
+    plugin: str | None = None,
 ) -> Task:
     """Build the task that a model's folder names, without running any code that the folder names.
 
@@ -74,8 +90,16 @@ def stored_task(
         options: as stored with the model; a `plugin` among them is left out, because it is code.
         vocab_size: the model's, for a task whose data is not at hand.
         length: the same.
+        shape: rows and columns of the board, the same.
+        own: a task of the user's, which is run; it gets the stored options.
         plugin: the user's own, which is run.
     """
+    if own is not None:
+        name = own
+    elif is_outside(name):  # code: without it, rows of tokens can be given to the model, and nothing is verified
+        from gram.tasks.tokens.without_data import TokensWithoutData
+
+        return TokensWithoutData(path=name, vocab_size=vocab_size, length=length, shape=shape)
     known = {option: value for option, value in options.items() if option != "plugin"}
     if plugin is not None:
         known["plugin"] = plugin
@@ -91,12 +115,33 @@ def stored_task(
     return make_task(name, **known)
 
 
-def _find(name: str) -> tuple[Entry, Mapping[str, Any]]:
-    """The entry of a task, and the options that its name implies."""
+def is_outside(name: str) -> bool:
+    """Return whether a task's name is that of a class in a Python file, such as `mytask.py:Latin`."""
+    return re.fullmatch(OUTSIDE, name) is not None
+
+
+def _find(name: str) -> tuple[type[Task], Mapping[str, Any]]:
+    """Return the class of a task, and the options that its name implies."""
     if name in TASKS:
-        return TASKS[name], TASKS[name].fixed
+        return TASKS[name].load(), TASKS[name].fixed
     sized = re.fullmatch(r"(.+)-([0-9]{1,3})", name)
-    if sized is None or sized[1] not in SIZED:
-        known = ", ".join(f"{kind}-SIZE" if kind in SIZED else kind for kind in TASKS)
-        raise GramError(f"There is no task '{name}'; there is {known}.")
-    return TASKS[sized[1]], {"size": int(sized[2])}
+    if sized is not None and sized[1] in SIZED:
+        return TASKS[sized[1]].load(), {"size": int(sized[2])}
+    if is_outside(name) or name in metadata.entry_points(group=ENTRY_POINTS).names:
+        return _outside_class(name), {}
+    known = ", ".join(f"{kind}-SIZE" if kind in SIZED else kind for kind in TASKS)
+    raise GramError(f"There is no task '{name}'; there is {known}, and a class of yours as FILE.py:CLASS.")
+
+
+def _outside_class(name: str) -> type[Task]:
+    """Import the class of a task that is not in the package."""
+    file, _, class_name = name.rpartition(":")
+    if is_outside(name):
+        module = guarded(f"the task {name} cannot be loaded", import_file, Path(file).expanduser())
+        found = getattr(module, class_name, None)
+    else:
+        (entry,) = metadata.entry_points(group=ENTRY_POINTS, name=name)
+        found = guarded(f"the task {name} cannot be loaded", entry.load)
+    if not (inspect.isclass(found) and issubclass(found, Task)) or inspect.isabstract(found):
+        raise GramError(f"The task {name} is not a complete class that derives from gram.tasks.base.Task.")
+    return found

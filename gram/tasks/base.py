@@ -98,6 +98,8 @@ class Task(ABC):
     """Whether `verify` tells right from wrong: it cannot where the answer is an image, say."""
     repairs: bool = False
     """Whether `repair` makes a solution near any output: for tasks whose solutions cannot be looked up."""
+    shape: tuple[int, int] | None = None
+    """Rows and columns of the board, where the tokens are one."""
     puzzles: int = 0
     """How many puzzles have an embedding of their own; 0 for tasks without puzzle ids."""
 

@@ -1,32 +1,28 @@
 """The training loop: a recipe becomes a folder with averaged weights, metrics, checkpoints and a final evaluation."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import torch
-from lightning_fabric import Fabric
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gram.checkpoints.folder import save_model, stored_eval
+from gram.checkpoints.card import write_card
+from gram.checkpoints.folder import WEIGHTS_FILE, load_weights, save_model, stored_eval
 from gram.config import Recipe
 from gram.errors import GramError, Interrupted, PeerDied
-from gram.evaluation.evaluate import HEADLINES, evaluate
+from gram.evaluation.evaluate import HEADLINES, evaluate, headlines
 from gram.files import remove_leftovers, write_json
 from gram.machine import check_precision, choose_device, keep_freed_memory
-from gram.models.baselines.model import Generative, check_options
-from gram.models.build import Model
-from gram.models.losses import trajectory_elbo
-from gram.options import SampleOptions
+from gram.models.baselines.model import check_options
+from gram.options import SampleOptions, settings_text
+from gram.progress import TrainingBar, bar
 from gram.tasks import make_task
-from gram.tasks.base import Examples, SplitName, Task
+from gram.tasks.base import Examples, SplitName
 from gram.training.fit import check_fit, fitted
 from gram.training.launch import make_fabric
 from gram.training.log import Position, RunLog, wandb_package
+from gram.training.pool import Pool
 from gram.training.run_checkpoint import (
     begin_run,
     check_data,
@@ -42,17 +38,23 @@ from gram.training.run_checkpoint import (
 )
 from gram.training.shutdown import Stop, graceful_shutdown
 from gram.training.step import Trainer
+from gram.training.validation import validation_figures, validation_options
 from gram.training.watch import LeakWatch, MemorisationWatch
 
 DIVERGED_FILE, TEST_FILE = "diverged.safetensors", "test.json"
 
 
-def train(recipe: Recipe, out: Path, console: Console) -> dict[str, Any]:
-    """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split."""
+def train(recipe: Recipe, out: Path, console: Console, *, start: Path | None = None) -> dict[str, Any]:
+    """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split.
+
+    The weights start at random, or as those of the model in the folder `start`.
+    """
     check_new(out)
     with working_in(out):
         check_new(out)  # another process may have been faster
         run = Run(recipe, out, console)
+        if start is not None:
+            run.start_from(start)
         if run.first:
             begin_run(out, recipe, split_hash=run.task.split_hash())
         return run.go_on()
@@ -116,6 +118,10 @@ class Run:
         self.splits: dict[str, Examples] = {name: self.task.split(name) for name in get_args(SplitName)}
         self.recipe = fitted(recipe, self.task)
         check_fit(self.recipe, self.task, self.splits)
+        if config.keep == "best" and not (len(self.splits["validation"]) and self.task.has_rules):
+            raise GramError(
+                f"train.keep: best needs a checker and a validation split, and {self.task.name} has not both."
+            )
         self.fabric = make_fabric(device, config.precision)
         self.first = self.fabric.is_global_zero
         """whether this process speaks and writes for all"""
@@ -124,12 +130,16 @@ class Run:
         self.watches = (LeakWatch(), MemorisationWatch())
         self.seconds = 0.0
         """spent on training, also before a resume"""
+        self.started = False
+        """whether the weights are those of another model and are not saved yet"""
         self.pending: dict[str, torch.Tensor] = {}
         """metrics of steps since the last line of the log, from a checkpoint"""
         self.logged = Position()
         """the part of the log that was written before the checkpoint"""
         self.unvalidated = False
         """whether the validation of the checkpoint's step is still to be done"""
+        self.best: float | None = None
+        """the best validation metric so far, if the best weights are kept"""
         self.eval = self.recipe.eval
         """how the model is sampled: by the recipe, or as `gram tune` has chosen"""
         processes = f", {self.fabric.world_size} processes" if self.fabric.world_size > 1 else ""
@@ -147,13 +157,24 @@ class Run:
             self.trainer.load_state(tensors, other)
         except (KeyError, RuntimeError, ValueError) as error:
             raise GramError(f"The checkpoint does not fit this task and version: {_first_line(error)}.") from error
-        self.seconds = other["seconds"]
+        self.seconds, self.best = other["seconds"], other.get("best")
         self.pending = {name.removeprefix("log."): part for name, part in tensors.items() if name.startswith("log.")}
         self.logged, self.unvalidated = Position(*other["log"]), other["unvalidated"]
         try:
             self.eval = stored_eval(self.out) or self.eval
         except GramError as error:
             self.console.print(f"Warning: {error} It is written anew, with the sampling settings of the recipe.")
+
+    def start_from(self, folder: Path) -> None:
+        """Take over the weights of a trained model of the same shape."""
+        trainer = self.trainer
+        for model in (trainer.model, trainer.ema):
+            load_weights(model, folder / WEIGHTS_FILE)
+        # The slots were filled with the z_0 of the random weights.
+        layers = [trainer.feeder.start(trainer.model, self.fabric.device) for _ in range(trainer.pool.depth)]
+        trainer.pool = Pool(layers, trainer.team, seed=self.recipe.train.seed)
+        trainer.slots = trainer.pool.take()
+        self.started = True
 
     def go_on(self) -> dict[str, Any]:
         """Train to the end, evaluate, and write `test.json`."""
@@ -165,6 +186,8 @@ class Run:
                     for problem in log.problems:
                         self.console.print(f"Warning: {problem}.")
                     log.restore(self.pending)
+                    if self.started:  # a resume must find these weights, however early the run stops
+                        self._save(log, unvalidated=False)
                     self._to_the_end(log, stop)
                 return self._tested(stop)
             except RuntimeError as error:
@@ -177,20 +200,16 @@ class Run:
 
     def _to_the_end(self, log: RunLog, stop: Stop) -> None:
         trainer, config = self.trainer, self.recipe.train
-        with _progress(self.console) as bar:
-            line = bar.add_task("training", total=config.steps, completed=trainer.step_number, shown="")
+        with TrainingBar(self.console, config.steps, trainer.step_number) as bar:
             if self.unvalidated:
-                self._validate(log, stop)
+                self._validate(log, stop, bar)
             started = time.monotonic() - self.seconds
             while trainer.step_number < config.steps:
                 metrics = trainer.step()
                 self.seconds = time.monotonic() - started
                 log.add(metrics)
                 self._check_finite(metrics)
-                shown = self._log(log)
-                bar.advance(line)
-                if shown:
-                    bar.update(line, shown=shown)
+                bar.advance(self._log(log))
                 last = trainer.step_number == config.steps
                 due = last or trainer.step_number % config.eval_every == 0
                 asked = trainer.team.any(stop.asked)
@@ -200,23 +219,35 @@ class Run:
                     message = f"Stopped and saved after step {trainer.step_number}: go on with --resume {self.out}."
                     raise Interrupted(message, asked)
                 if due:
-                    self._validate(log, stop)
+                    self._validate(log, stop, bar)
 
-    def _validate(self, log: RunLog, stop: Stop) -> None:
-        """Measure the averaged weights on the validation split, and write the model; the step is saved already."""
+    def _validate(self, log: RunLog, stop: Stop, bar: TrainingBar) -> None:
+        """Measure the averaged weights on the validation split, and write the model if it is to be kept.
+
+        The step is saved already.
+        """
         step, examples = self.trainer.step_number, self.splits["validation"]
         message = f"Stopped in the validation after step {step}, which is saved: go on with --resume {self.out}."
         if len(examples):
-            with stop.at_once(message):
-                figures = validation_figures(self.trainer.ema, self.task, examples, self.recipe, self.fabric)
+            options = validation_options(self.recipe, self.task)
+            count = min(self.recipe.train.eval_inputs, len(examples.distinct().rows)) * options.width
+            with stop.at_once(message), bar.part("validation", count) as advance:
+                figures = validation_figures(
+                    self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance
+                )
             log.write(step, figures)
             self._watch(figures)
+            if self.recipe.train.keep == "best":
+                metric = figures[f"validation_{HEADLINES[self.task.scoring][0]}"]
+                if self.best is not None and metric < self.best:
+                    return
+                self.best = metric
         if self.first:
             save_model(
                 self.out,
                 self.trainer.ema,
                 self.recipe.model_copy(update={"eval": self.eval}),
-                extra={"steps": step, "split_hash": self.task.split_hash()},
+                extra={"steps": step, "split_hash": self.task.split_hash(), "shape": self.task.shape},
                 puzzle_table=self.task.puzzle_table(),
             )
 
@@ -224,18 +255,27 @@ class Run:
         """The evaluation of the averaged weights on the test split, also as `test.json`."""
         config = self.recipe.train
         message = f"Stopped in the evaluation; the trained model is saved: evaluate it with --resume {self.out}."
-        with self.console.status("evaluating on the test split"), stop.at_once(message):
+        options, limit = SampleOptions(**self.eval.model_dump()), config.test_inputs or None
+        count = len(self.splits["test"].distinct(limit).rows) * options.width
+        if config.keep == "best":
+            self.fabric.barrier()  # it is written
+            load_weights(self.trainer.ema, self.out / WEIGHTS_FILE)
+        with bar(self.console, "evaluating on the test split", count) as advance, stop.at_once(message):
             result = evaluate(
                 self.trainer.ema,
                 self.task,
                 "test",
-                SampleOptions(**self.eval.model_dump()),
+                options,
+                limit=limit,
                 examples=self.splits["test"],
                 fabric=self.fabric,
+                progress=advance,
             )
         result |= {"train_minutes": self.seconds / 60, "train_seed": config.seed, "train_steps": config.steps}
         if self.first:
             write_json(self.out / TEST_FILE, result)
+            settings = settings_text(options.heeded(self.trainer.ema.sample_settings))
+            write_card(self.out, result, headlines(self.task), settings)
         return result
 
     def _log(self, log: RunLog) -> str:
@@ -259,7 +299,7 @@ class Run:
         tensors, other = self.trainer.state()
         tensors |= {f"log.{name}": part for name, part in log.state().items()}
         if self.first:
-            more = {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated}
+            more = {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated, "best": self.best}
             save_checkpoint(self.out, tensors, other | more)
         self.fabric.barrier()  # nobody goes on, or ends, before it is written
 
@@ -289,41 +329,3 @@ def in_short(means: dict[str, float]) -> str:
     kl = sum(value for name, value in means.items() if name.startswith("kl_"))
     rollout = f"  rollout {means['rollout_accuracy']:.2f}" if "rollout_accuracy" in means else ""
     return f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}{rollout}"
-
-
-def validation_figures(
-    model: Model, task: Task, examples: Examples, recipe: Recipe, fabric: Fabric
-) -> dict[str, float]:
-    """Prior-rollout figures on a fixed part of the validation split, and the full ELBO beside the surrogate."""
-    config = recipe.train
-    # Where there is but one input, the samples that would go to all go to it.
-    width = config.eval_width * (config.eval_inputs if task.scoring == "generation" else 1)
-    depth, temperature = recipe.model.supervision_steps, recipe.eval.temperature
-    options = SampleOptions(width=width, depth=depth, temperature=temperature, top_p=recipe.eval.top_p)
-    result = evaluate(model, task, "validation", options, limit=config.eval_inputs, examples=examples, fabric=fabric)
-    figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring] if key in result}
-    device = fabric.device
-    inputs, targets = (
-        torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
-        for part in (examples.inputs, examples.targets)
-    )
-    generator = torch.Generator(device=device).manual_seed(config.seed)
-    if isinstance(model, Generative):
-        nats = model.law.log_likelihood_bound(inputs, targets, generator=generator)
-        return figures | {"validation_nats": -float(nats.mean())}
-    if model.is_random and model.guidance is not None:  # at variance 0 the KL is not finite; fixed noise has none
-        ids = None
-        if model.config.puzzles and examples.puzzle_ids is not None:
-            ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
-        elbo, surrogate = trajectory_elbo(
-            model, inputs, targets, puzzle_ids=ids, kind=recipe.objective.cross_entropy, generator=generator
-        )
-        figures |= {"validation_negative_elbo": float(elbo.mean()), "validation_surrogate": float(surrogate.mean())}
-    return figures
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[shown]}"), console=console) as progress:
-        yield progress

@@ -21,6 +21,7 @@ from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
 from gram.files import LEFTOVER, locked, read_json, remove_leftovers, write_json, write_whole
 from gram.processes import is_first_process
+from gram.tasks import is_outside
 
 RUN_FILE, CHECKPOINTS = "run.json", "checkpoints"
 KEPT = 2
@@ -111,7 +112,16 @@ def check_data(folder: Path, begun: Begun, split_hash: str, *, allow_other_data:
 
 
 def check_plugin(stored: Recipe | None, plugin: str | None) -> None:
-    """Refuse to run a plugin only because a folder names it; `stored` is None if the user's own recipe names it."""
+    """Refuse to run code only because a folder names it; `stored` is None if the user's own recipe names it."""
+    if stored is not None and is_outside(stored.task.name):
+        raise GramError(
+            f"The run's task {stored.task.name} is code outside the package: give its recipe as well if you trust it."
+        )
+    if stored is not None and is_outside(stored.task.name):
+        raise GramError(
+            f"The run uses the task {stored.task.name}, which is code: if you trust it, give the recipe as well, "
+            "gram train RECIPE --resume RUN."
+        )
     named = None if stored is None else stored.task.options.get("plugin")
     if named is not None and plugin is None:
         raise GramError(

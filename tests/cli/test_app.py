@@ -1,6 +1,7 @@
 """The command line, as a user meets it: answers, exit codes, and one clear sentence for every kind of bad input."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,72 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from gram.cli.app import main
-from gram.solver import load, shipped_models
-
-CORNER = "Q......./......../......../......../......../......../......../........"
-TINY = [
-    "task.options.size=4",
-    "model.dim=16",
-    "model.channel_hidden=16",
-    "model.token_hidden=16",
-    "model.guidance_hidden=16",
-    "model.supervision_steps=2",
-    "train.slots=8",
-    "train.steps=4",
-    "train.log_every=2",
-    "train.eval_every=4",
-    "train.eval_inputs=4",
-    "eval.width=2",
-    "eval.depth=2",
-]
-RECIPE = str(Path(__file__).parents[2] / "recipes" / "nqueens-8" / "gram.yaml")
+from gram.checkpoints.find import shipped_models
+from gram.solver import load
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def gram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in this process: exit code, standard output, standard error."""
-
-    def run(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gram", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder made by the real command in a real process."""
-    out = tmp_path_factory.mktemp("runs") / "tiny"
-    done = subprocess.run(
-        [sys.executable, "-m", "gram", "train", RECIPE, *TINY, "--out", str(out)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return out
+CORNER = "Q......./......../......../......../......../......../......../........"
 
 
 def one_sentence(error: str) -> bool:
     return error.startswith("Error: ") and len(error.strip().splitlines()) == 1
-
-
-def test_help_names_every_command(gram: Run) -> None:
-    code, out, _ = gram("--help")
-    assert code == 0
-    for command in ("train", "eval", "solve", "data", "import", "tune", "demo", "scaling", "latent"):
-        assert command in out
-
-
-def test_help_does_not_import_torch() -> None:
-    script = "import sys, gram.cli.app; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 def test_train_writes_a_model_that_evaluates(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
@@ -90,9 +34,9 @@ def test_train_writes_a_model_that_evaluates(gram: Run, tiny_run: Path, tmp_path
     assert figures["width"] == 3
 
 
-def test_an_existing_run_folder_is_left_alone(gram: Run, tiny_run: Path) -> None:
+def test_an_existing_run_folder_is_left_alone(gram: Run, tiny_run: Path, tiny: list[str]) -> None:
     before = {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()}
-    code, _, error = gram("train", RECIPE, *TINY, "--out", tiny_run)
+    code, _, error = gram("train", "nqueens-8/gram", *tiny, "--out", tiny_run)
     assert code == 1
     assert one_sentence(error)
     assert "exists already" in error
@@ -201,12 +145,11 @@ def test_bad_recipes_are_refused_before_anything_is_written(gram: Run, tmp_path:
         "task.options.seed=-1",
         "task.options.test_share=0",
         "task.options.test_share=0.9999",
-        "task.name=nqueens-5",
         "eval.temperature=inf",
         "oops",
     ):
         overrides = [override]
-        code, _, error = gram("train", RECIPE, *overrides, "--out", out)
+        code, _, error = gram("train", "nqueens-8/gram", *overrides, "--out", out)
         assert code == 1, overrides
         assert one_sentence(error), error
         assert not out.exists()
@@ -246,8 +189,14 @@ def test_tune_refuses_before_sampling(gram: Run, tiny_run: Path, tmp_path: Path)
         code, _, error = gram("tune", tiny_run, *arguments)
         assert code == 1, arguments
         assert one_sentence(error), error
-    # A shipped model's name is not a folder that could be changed.
-    assert "config.json is missing" in gram("tune", "nqueens-8")[2]
+    assert "config.json is missing" in gram("tune", tmp_path)[2]
+    # A shipped model is not for changing; the sentence gives the command that copies it.
+    code, _, error = gram("tune", "nqueens-8")
+    assert code == 1
+    assert one_sentence(error)
+    copy = re.search(r"`cp -r (\S+) (\S+)`", error)
+    assert copy is not None
+    assert (Path(copy[1]) / "config.json").is_file()
 
 
 def test_tune_writes_the_chosen_setting(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
@@ -292,7 +241,7 @@ def test_a_rank_without_other_processes_silences_nothing(gram: Run, monkeypatch:
     monkeypatch.setenv("WORLD_SIZE", "two")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "two")
     assert one_sentence(gram("solve", "nosuch", CORNER)[2])
-    code, _, error = gram("train", RECIPE, *TINY, "--out", "nowhere")
+    code, _, error = gram("train", "nqueens-8/gram", *tiny, "--out", tmp_path / "nowhere")
     assert (code, "must be a whole number" in error) == (1, True)
 
 
@@ -319,8 +268,10 @@ def test_data_shows_splits_hash_and_examples(gram: Run, tmp_path: Path) -> None:
         assert one_sentence(error)
 
 
-def test_divergence_is_said_in_one_sentence(gram: Run, tmp_path: Path) -> None:
-    code, _, error = gram("train", RECIPE, *TINY, "train.lr=1e30", "train.warmup=0", "--out", tmp_path / "run")
+def test_divergence_is_said_in_one_sentence(gram: Run, tmp_path: Path, tiny: list[str]) -> None:
+    code, _, error = gram(
+        "train", "nqueens-8/gram", *tiny, "train.lr=1e30", "train.warmup=0", "--out", tmp_path / "run"
+    )
     assert code == 1
     assert "diverged at step" in error
     assert one_sentence(error)

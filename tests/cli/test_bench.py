@@ -47,7 +47,7 @@ def test_the_share_of_the_peak_is_the_median_of_moments() -> None:
 @pytest.mark.parametrize("name", json.loads(BASELINE.read_text()))
 def test_a_step_needs_no_more_operations_than_it_did(name: str) -> None:
     """After a change that is meant to cost more, write the new number into tests/golden/flops.json."""
-    recipe = load_recipe(ROOT / "recipes" / name)
+    recipe = load_recipe(ROOT / "gram" / "recipes" / name)
     task = make_task(recipe.task.name, **recipe.task.options)
     trainer = Trainer(recipe, task, task.split("train"), make_fabric("cpu", "32-true"))
     assert count_flops(trainer.step) <= json.loads(BASELINE.read_text())[name]
@@ -71,5 +71,5 @@ def test_two_results_are_compared(
             main()
         assert done.value.code == code
     out = capsys.readouterr().out
-    assert "share of the peak" in out
+    assert "fraction of the peak" in out
     assert "1.00" in out

@@ -11,8 +11,7 @@ import scipy.linalg
 import torch
 from typer.testing import CliRunner
 
-import gram.cli.scores  # noqa: F401 - registers its command
-from gram.cli.app import app
+from gram.cli.app import build_app
 from gram.errors import GramError
 from gram.evaluation import inception
 from gram.evaluation.classifier import FEATURES, accuracy, load_classifier, save_classifier, train_classifier
@@ -256,7 +255,7 @@ def test_the_command_scores_a_file(tmp_path: Path, test_grey: np.ndarray) -> Non
     file, figures = tmp_path / "images.npz", tmp_path / "scores.json"
     tokens = np.where(test_grey > 0.5, WHITE, BLACK).astype(np.uint8).reshape(-1, 64)
     np.savez(file, tokens=tokens, task="digits")
-    result = CliRunner().invoke(app, ["score", str(file), "--json", str(figures)])
+    result = CliRunner().invoke(build_app(["score"]), ["score", str(file), "--json", str(figures)])
     assert result.exit_code == 0, result.output
     assert "270 images of digits against 1,527 grey ones" in result.output
     assert json.loads(figures.read_text())["fid"] == pytest.approx(image_scores(tokens).fid)
@@ -268,7 +267,7 @@ def test_the_command_refuses_a_file_with_a_wrong_byte(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for place in range(0, len(whole), 7):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
-        result = CliRunner().invoke(app, ["score", str(file)])
+        result = CliRunner().invoke(build_app(["score"]), ["score", str(file)])
         assert result.exit_code == 0 or isinstance(result.exception, GramError), (place, result.exception)
 
 
@@ -277,12 +276,12 @@ def test_the_command_refuses_what_is_no_file_of_images(tmp_path: Path, content: 
     file = tmp_path / "images.npz"
     if content is not None:
         file.write_bytes(content)
-    result = CliRunner().invoke(app, ["score", str(file)])
+    result = CliRunner().invoke(build_app(["score"]), ["score", str(file)])
     assert isinstance(result.exception, GramError)
     assert str(file) in str(result.exception)
 
 
 def test_the_command_refuses_a_file_without_tokens(tmp_path: Path) -> None:
     np.savez(tmp_path / "images.npz", pixels=np.ones(3))
-    result = CliRunner().invoke(app, ["score", str(tmp_path / "images.npz")])
+    result = CliRunner().invoke(build_app(["score"]), ["score", str(tmp_path / "images.npz")])
     assert "has no array 'tokens'" in str(result.exception)

@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from gram.checkpoints.find import shipped_models
 from gram.inference.sample import sample
 from gram.options import SampleOptions
 from gram.recipe import load_recipe
-from gram.solver import Solver, shipped_models
+from gram.solver import Solver
 from gram.tasks import make_task
 from gram.training.launch import make_fabric
 from gram.training.step import Trainer
 
 HERE = Path(__file__).parent
-RECIPES = HERE.parents[1] / "recipes"
+RECIPES = HERE.parents[1] / "gram" / "recipes"
 SMALL = ["train.slots=8", "train.pool=0", "train.piece=0", "train.steps=20", "train.threads=1"]
 RUNS: dict[str, list[str]] = {
     **{f"nqueens-8/{name}": [] for name in ("gram", "trm", "hrm", "looped", "flat-gram", "ar", "mdlm")},

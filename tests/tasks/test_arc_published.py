@@ -13,7 +13,7 @@ from gram.tasks.arc.grids import IDENTITY
 from gram.tasks.arc.task import ARC
 from gram.tasks.base import SplitName
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[2] / "gram" / "recipes"
 CONCEPT_PAIRS = 427 + 480
 """of ConceptARC, none of them in ARC-AGI-1 or -2"""
 

@@ -382,7 +382,7 @@ def test_a_plugin_can_be_installed(counted: str, tmp_path: Path, monkeypatch: py
 
 def test_the_example_of_the_documentation_runs(latin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(latin_folder)
-    task = TokenFile(**load_recipe(ROOT / "recipes" / "tokens" / "gram.yaml").task.options)
+    task = TokenFile(**load_recipe(ROOT / "gram" / "recipes" / "tokens" / "gram.yaml").task.options)
     assert sum(len(task.split(name)) for name in SPLITS) == 2952
     for name in SPLITS:
         examples = task.split(name)

@@ -47,7 +47,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, queens_recipe: RecipeBuild
 def test_the_folder_holds_the_model_and_everything_measured(trained: tuple[Path, dict[str, Any]]) -> None:
     out, result = trained
     names = {path.name for path in out.iterdir()}
-    files = {"run.json", "config.json", "model.safetensors", "metrics.jsonl", "test.json"}
+    files = {"run.json", "config.json", "model.safetensors", "metrics.jsonl", "test.json", "README.md"}
     assert names == files | {"tensorboard", "checkpoints"}
     assert list((out / "tensorboard").glob("events.out.tfevents.*"))
     assert read_json(out / "test.json") == json.loads(json.dumps(result))
@@ -78,7 +78,8 @@ def test_validation_samples_at_the_temperature_of_the_recipe(
         asked.append((split, options.temperature))
         return evaluate(model, task, split, options, **more)
 
-    monkeypatch.setattr("gram.training.loop.evaluate", noted)
+    for module in ("loop", "validation"):
+        monkeypatch.setattr(f"gram.training.{module}.evaluate", noted)
     run(queens_recipe(train=SHORT, eval={"temperature": 0.7, "depth": 2, "width": 3}), tmp_path / "run")
     assert asked == [("validation", 0.7), ("validation", 0.7), ("test", 0.7)]
 

@@ -19,7 +19,7 @@ from gram.checkpoints.folder import change_eval_settings
 from gram.config import Recipe
 from gram.errors import GramError, Interrupted
 from gram.files import locked, read_json
-from gram.training import loop
+from gram.training import loop, validation
 from gram.training.loop import resume, train
 from gram.training.run_checkpoint import CHECKPOINTS, begin_run, checkpoints_of, load_checkpoint
 from gram.training.step import Trainer
@@ -55,7 +55,8 @@ def stop_in(monkeypatch: pytest.MonkeyPatch, split: str) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         return evaluate(model, task, name, *more, **options)
 
-    monkeypatch.setattr(loop, "evaluate", interrupted)
+    for module in (loop, validation):
+        monkeypatch.setattr(module, "evaluate", interrupted)
 
 
 def no_step(monkeypatch: pytest.MonkeyPatch) -> None:

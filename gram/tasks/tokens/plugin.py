@@ -1,10 +1,11 @@
 """A plugin: the user's own Python functions that judge, draw and read rows of tokens; run only if the user says so."""
 
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from gram.errors import GramError
+from gram.tasks.outside import guarded, import_file
 from gram.tasks.store import find_file
 
 PLUGINS = "gram.tasks.tokens"
@@ -18,7 +19,7 @@ class Plugin:
     def __init__(self, name: str | None) -> None:
         """Import a Python file (.py), or load an entry point of the group `gram.tasks.tokens`."""
         self.name = name
-        self._module = None if name is None else _guarded(f"the plugin {name} cannot be loaded", _load, name)
+        self._module = None if name is None else guarded(f"the plugin {name} cannot be loaded", _load, name)
         if name is not None and not any(self.has(part) for part in PARTS):
             raise GramError(f"the plugin {name} defines none of verify, render and parse")
 
@@ -28,30 +29,11 @@ class Plugin:
 
     def call(self, part: str, *arguments: Any) -> Any:
         """Call a function of the plugin; whatever it raises becomes a `GramError`."""
-        return _guarded(f"{part} of the plugin {self.name} has failed", getattr(self._module, part), *arguments)
-
-
-def _guarded(what: str, function: Any, *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except GramError:
-        raise
-    except (Exception, SystemExit) as error:  # a plugin may fail in any way, and must not end the command silently
-        message = " ".join(str(error).split())
-        raise GramError(f"{what}: {type(error).__name__}{': ' if message else ''}{message}") from error
+        return guarded(f"{part} of the plugin {self.name} has failed", getattr(self._module, part), *arguments)
 
 
 def _load(name: str) -> Any:
-    return _import_file(found(name)) if name.endswith(".py") else _entry_point(name)
-
-
-def _import_file(path: Path) -> Any:
-    spec = util.spec_from_file_location(f"gram_plugin_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise GramError(f"{path} is no Python file")
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_file(found(name)) if name.endswith(".py") else _entry_point(name)
 
 
 def _entry_point(name: str) -> Any:

@@ -45,6 +45,7 @@ class TokenFile(Task):
 
     name = "tokens"
     vocab_size: int
+    shape: tuple[int, int]
     puzzles: int
     """how many puzzle ids there are, for `model.puzzles`; 0 if the data has none"""
     left_out: int

@@ -1,0 +1,79 @@
+"""The model card: README.md in a model's folder, with the results as metadata that the Hugging Face hub reads."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from gram.errors import GramError
+
+CARD_FILE = "README.md"
+TEXT = """---
+{header}---
+
+# {name}
+
+A generative recursive reasoning model for the task {task}, trained with gram. It has {parameters:,} parameters.
+
+## Results
+
+{inputs:,} of {inputs_in_split:,} inputs of the {split} split `{split_hash}`, {settings}:
+
+| metric | value |
+|---|---|
+{rows}
+
+## Usage
+
+```python
+import gram
+
+solver = gram.load("{name}")  # or the path of this folder, or its id on the Hugging Face hub
+```
+
+The recipe that it was trained by is in `config.json`.
+"""
+
+
+def write_card(folder: Path, result: Mapping[str, Any], metrics: tuple[str, ...], settings: str) -> None:
+    """Write the card from an evaluation (`result`), of which it reports `metrics`, sampled with `settings`."""
+    results = {name: round(float(result[name]), 4) for name in metrics}
+    dataset = {
+        "type": result["task"],
+        "name": result["task"],
+        "split": result["split"],
+        "revision": result["split_hash"],
+    }
+    measured = [{"type": name, "value": value} for name, value in results.items()]
+    about = {"task": result["task"], "parameters": result["parameters"], "settings": settings, "results": results}
+    header = {
+        "library_name": "gram-reasoning",
+        "tags": ["recursive-reasoning"],
+        "model-index": [
+            {
+                "name": folder.name,
+                "results": [{"task": {"type": "reasoning"}, "dataset": dataset, "metrics": measured}],
+            }
+        ],
+        "gram": about,
+    }
+    text = TEXT.format(
+        header=yaml.safe_dump(header, sort_keys=False),
+        name=folder.name,
+        rows="\n".join(f"| {name.replace('_', ' ')} | {100 * value:.1f}% |" for name, value in results.items()),
+        **{key: result[key] for key in ("task", "parameters", "split", "split_hash", "inputs", "inputs_in_split")},
+        settings=settings,
+    )
+    (folder / CARD_FILE).write_text(text)
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """Return task, parameters, settings and results from the metadata of a folder's card."""
+    path = folder / CARD_FILE
+    try:
+        _, header, _ = path.read_text().split("---\n", 2)
+        about: dict[str, Any] = yaml.safe_load(header)["gram"]
+        return {key: about[key] for key in ("task", "parameters", "settings", "results")}
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise GramError(f"{path} is missing or no model card of gram's ({type(error).__name__}).") from error

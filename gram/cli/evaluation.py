@@ -1,0 +1,209 @@
+"""The commands that evaluate a model: `eval`, `tune`, `scaling` and `latent`."""
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gram.checkpoints.card import write_card
+from gram.checkpoints.find import own_folder
+from gram.checkpoints.folder import change_eval_settings
+from gram.cli.options import (
+    FIGURES,
+    Ablations,
+    AllowOtherData,
+    Figure,
+    JsonFile,
+    Limit,
+    Loading,
+    Model,
+    Models,
+    Seed,
+    Split,
+    check_target,
+    console,
+    numbers,
+    say,
+    write_json,
+)
+from gram.cli.report import show_result, show_study, show_tuning
+from gram.errors import GramError
+from gram.evaluation.evaluate import evaluate, headlines
+from gram.evaluation.tune import choose_setting, try_settings
+from gram.experiments.scaling import scaling_figure, scaling_study
+from gram.files import locked
+from gram.inference.resampling import Resampling
+from gram.inference.sample import is_deterministic
+from gram.options import SampleOptions, settings_text
+from gram.plots.curves import calibration_figure
+from gram.plots.latent import latent_figure, latent_paths
+from gram.progress import bar
+from gram.tasks.base import Task, Tokens
+
+SEARCHED = 200
+"""Test inputs among which `gram latent` takes the one with most solutions."""
+
+
+def evaluate_model(
+    model: Model,
+    *,
+    sampling: Ablations,
+    split: Split = "test",
+    limit: Limit = None,
+    resample: Annotated[str, typer.Option(help="Resample by value (LPRM) after these steps, such as 2,4.")] = "",
+    power: Annotated[float, typer.Option(help="Resampling weights are value ** power.")] = 1.0,
+    calibration: Annotated[
+        bool, typer.Option("--calibration", help="Measure and plot the calibration of the halt and value heads.")
+    ] = False,
+    figure: Annotated[Path, typer.Option(help="File of the calibration plot.")] = Path("gram-calibration.png"),
+    json_file: JsonFile = None,
+    submission: Annotated[Path | None, typer.Option(help="ARC: write a Kaggle submission file.")] = None,
+    card: Annotated[
+        bool, typer.Option("--card", help="Write the results into the model card of the model's folder.")
+    ] = False,
+    allow_other_data: AllowOtherData = False,
+) -> None:
+    """Evaluate a model on held-out inputs.
+
+    Reports accuracy and coverage of the solutions (validity for generated boards, pass@k for ARC).
+    """
+    check_target(json_file)
+    check_target(submission)
+    check_target(figure if calibration else None, FIGURES)
+    folder = own_folder(model) if card else None
+    solver = sampling.load(model)
+    if not allow_other_data:
+        solver.check_data()
+    options = sampling.options(solver, **({"halt": False, "keep_steps": True} if calibration else {}))
+    resampling = _resampling(resample, power, options)
+    if calibration and not solver.task.has_rules:
+        raise GramError(f"Task {solver.task.name} has no checker to calibrate the heads against.")
+    if submission is not None and (solver.task.scoring != "votes" or split != "test"):
+        raise GramError("A submission is written for the test split of ARC only.")
+    examples = solver.task.split(split)
+    with bar(console, "sampling", len(examples.distinct(limit).rows) * options.width) as advance:
+        result = evaluate(
+            solver.model,
+            solver.task,
+            split,
+            options,
+            limit=limit,
+            progress=advance,
+            examples=examples,
+            submission=submission,
+            resampling=resampling,
+        )
+    result["model"] = model
+    show_result(console, result)
+    if calibration:
+        title = f"{model}: {result['task']}, {split} split, {settings_text(solver.supported(options))}"
+        calibration_figure(result["calibration"], title, figure)
+        say(f"Calibration plot: {figure}")
+    if folder is not None:
+        write_card(folder, result, headlines(solver.task), settings_text(solver.supported(options)))
+        say(f"Model card: {folder}")
+    write_json(json_file, result)
+
+
+def _resampling(steps: str, power: float, options: SampleOptions) -> Resampling | None:
+    if not steps:
+        return None
+    resampling = Resampling(numbers("resample", steps), power)
+    resampling.check(options)
+    return resampling
+
+
+def tune(
+    model: Annotated[str, typer.Argument(help="A model folder. Shipped models must be copied first.")],
+    *,
+    loading: Loading,
+    depths: Annotated[str, typer.Option(help="Depths to try.")] = "8,16",
+    temperatures: Annotated[str, typer.Option(help="Temperatures to try.")] = "1,1.15,1.3,1.5",
+    accuracy: Annotated[float, typer.Option(min=0, max=1, help="Smallest acceptable accuracy.")] = 0.99,
+    width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = 20,
+    limit: Limit = None,
+    seed: Seed = 0,
+    allow_other_data: AllowOtherData = False,
+) -> None:
+    """Choose depth and temperature on the VALIDATION split, and write them into the model's folder.
+
+    Among all settings whose accuracy over all samples reaches --accuracy, the one with the highest coverage is chosen;
+    if none does, the one with the highest accuracy.
+    """
+    folder = own_folder(model)
+    check_target(folder / "tuned")  # the folder must be writable
+    tried_depths, tried_temperatures = numbers("depths", depths), numbers("temperatures", temperatures, float)
+    for depth, temperature in product(tried_depths, tried_temperatures):
+        SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
+    with locked(folder):  # a training would write its own settings over those that are chosen here
+        solver = loading.load(folder)
+        if not allow_other_data:
+            solver.check_data()
+        total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
+        with bar(console, "sampling", total) as advance:
+            tried = try_settings(
+                solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
+            )
+        chosen = choose_setting(tried, accuracy)
+        show_tuning(console, tried, chosen)
+        change_eval_settings(folder, depth=chosen["depth"], temperature=chosen["temperature"])
+
+
+def scaling(
+    models: Models,
+    *,
+    loading: Loading,
+    depths: Annotated[str, typer.Option(help="Supervision steps to evaluate at.")] = "1,2,4,8,16,32,64",
+    widths: Annotated[str, typer.Option(help="Numbers of trajectories per puzzle.")] = "1,5,10,20,50",
+    limit: Limit = 100,
+    split: Split = "test",
+    seed: Seed = 0,
+    figure: Figure = Path("gram-scaling.png"),
+    json_file: JsonFile = None,
+) -> None:
+    """Measure accuracy over depth x width for every selection rule, from one pass over the same trajectories."""
+    check_target(figure, FIGURES)
+    check_target(json_file)
+    steps, many = numbers("depths", depths), numbers("widths", widths)
+    studies = {}
+    for name, solver in loading.load_same_task(models).items():
+        count = len(solver.task.split(split).distinct(limit).rows)
+        with bar(console, f"sampling {name}", count * max(many)) as advance:
+            studies[name] = scaling_study(solver, steps, many, limit=limit, split=split, seed=seed, progress=advance)
+        show_study(console, name, studies[name])
+    scaling_figure(studies, figure)
+    say(f"Accuracy over depth and width: {figure}")
+    write_json(json_file, studies)
+
+
+def latent(
+    model: Model,
+    puzzle: Annotated[str, typer.Argument(help="The puzzle as text. Default: a test input with many solutions.")] = "",
+    *,
+    loading: Loading,
+    width: Annotated[int, typer.Option(min=1, help="Trajectories; a deterministic model has one.")] = 50,
+    depth: Annotated[int | None, typer.Option(help="Supervision steps. Default: the model's own.")] = None,
+    seed: Seed = 0,
+    figure: Figure = Path("gram-latent.png"),
+) -> None:
+    """Plot the latent states of many trajectories on one puzzle over the loss landscape (PCA, k-d tree)."""
+    check_target(figure, FIGURES)
+    solver = loading.load(model)
+    given = solver.task.parse(puzzle) if puzzle else _with_most_solutions(solver.task)
+    options = solver.with_options(width=width, seed=seed, **({} if depth is None else {"depth": depth}))
+    if is_deterministic(solver.reasoner, options):
+        options = replace(options, width=1)
+    paths = latent_paths(solver, given, width=options.width, depth=options.depth, seed=seed)
+    ends = int(paths.valid.sum())
+    title = f"{Path(model).name}: {options.width} trajectories of {options.depth} steps, {ends} end in a solution"
+    latent_figure(paths, title, figure)
+    say(f"{title}: {figure}")
+
+
+def _with_most_solutions(task: Task) -> Tokens:
+    inputs = task.split("test").distinct(SEARCHED).inputs
+    counts = task.solution_counts(inputs)
+    chosen: Tokens = inputs[0 if counts is None else int(counts.argmax())]
+    return chosen

@@ -1,0 +1,165 @@
+"""Options that several commands share, as groups: a command takes a group as one parameter."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from gram.errors import GramError, Interrupted
+from gram.machine import keep_freed_memory
+from gram.options import SampleOptions
+from gram.solver import Solver, load
+
+console = Console()
+FIGURES = (".png", ".pdf", ".svg", ".jpg")
+"""Formats of figures."""
+
+Model = Annotated[
+    str, typer.Argument(help="A shipped model (see `gram models`), a model folder, or a Hugging Face hub id.")
+]
+Models = Annotated[list[str], typer.Argument(help="Models of one task: shipped names, model folders or hub ids.")]
+RecipeName = Annotated[str, typer.Argument(help="A shipped recipe such as nqueens-8/gram, or a recipe file.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Random seed of the sampler.")]
+Split = Annotated[Literal["train", "validation", "test"], typer.Option(help="Split to evaluate.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first inputs of the split.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write all metrics and settings to this file.")]
+Figure = Annotated[Path, typer.Option(help="File of the figure.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+AllowOtherData = Annotated[
+    bool, typer.Option("--allow-other-data", help="Accept data that has changed since the model was trained.")
+]
+Network = Annotated[
+    Literal["classifier", "inception"],
+    typer.Option(help="Feature extractor: the shipped classifier, or Inception."),
+]
+
+
+def sampling_option(*names: str, **settings: Any) -> Any:
+    """Declare an option that `--help` shows among those of the sampler."""
+    return typer.Option(*names, rich_help_panel="Sampling options", **settings)
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Where a model runs, and the task of one that was trained on a task outside the package."""
+
+    device: Device = "auto"
+    task: Annotated[
+        str | None, typer.Option(help="Your task outside the package, such as mytask.py:Latin. Its code is run.")
+    ] = None
+    plugin: Annotated[
+        str | None, typer.Option(help="Your plugin of the task tokens: a .py file or an installed one.")
+    ] = None
+
+    def load(self, model: str | Path) -> Solver:
+        """Load a model; this process does nothing else, so the allocator may keep its memory."""
+        keep_freed_memory()
+        return load(model, device=self.device, task=self.task, plugin=self.plugin)
+
+    def load_same_task(self, models: list[str]) -> dict[str, Solver]:
+        """Load several models that are to be compared; raise `GramError` if their data differ."""
+        solvers = {name: self.load(name) for name in models}
+        if len({(solver.task.name, solver.task.split_hash()) for solver in solvers.values()}) > 1:
+            raise GramError("These models belong to different tasks or splits and cannot be compared.")
+        return solvers
+
+
+@dataclass(frozen=True)
+class Sampling(Loading):
+    """How trajectories are sampled. What is not given comes from the model's recipe."""
+
+    depth: Annotated[int | None, sampling_option(help="Supervision steps per trajectory.")] = None
+    temperature: Annotated[float | None, sampling_option(help="Scale of the noise; 0 follows the mean.")] = None
+    steps: Annotated[int | None, sampling_option(min=1, help="Diffusion models: sampling steps.")] = None
+    top_p: Annotated[float | None, sampling_option(help="Autoregressive models: nucleus sampling threshold.")] = None
+    seed: Seed = 0
+
+    def given(self) -> dict[str, Any]:
+        """Return the sampling options that were given, by name."""
+        loading = [field.name for field in fields(Loading)]
+        return {name: value for name, value in vars(self).items() if value is not None and name not in loading}
+
+    def options(self, solver: Solver, **more: Any) -> SampleOptions:
+        """Return the model's own options, changed by those that were given; refuse what it does not support."""
+        return solver.with_options(**self.given() | more)
+
+
+@dataclass(frozen=True)
+class WideSampling(Sampling):
+    """How the trajectories of a puzzle are sampled."""
+
+    width: Annotated[int | None, sampling_option(help="Trajectories per puzzle.")] = None
+    halt: Annotated[bool | None, sampling_option("--halt/--no-halt", help="Stop trajectories by the halt head.")] = None
+    halt_at: Annotated[
+        float | None, sampling_option(help="Halt once the predicted probability of being correct exceeds this.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Ablations(WideSampling):
+    """How trajectories are sampled, with the ablations of the paper."""
+
+    decode: Annotated[
+        Literal["argmax", "sample"] | None, sampling_option(help="Ablation: sample the output tokens.")
+    ] = None
+    initial: Annotated[Literal["fixed", "random"] | None, sampling_option(help="Ablation: sample the state z_0.")] = (
+        None
+    )
+    perturb: Annotated[
+        float | None, sampling_option(help="PTRM: standard deviation of noise added to h before every step.")
+    ] = None
+
+
+def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
+    """Refuse, before any work, a file that cannot or should not be written."""
+    if path is None:
+        return
+    if path.is_dir() or not path.name:
+        raise GramError(f"'{path}' is a folder: give a file.")
+    if not path.parent.is_dir():
+        raise GramError(f"The folder of {path} does not exist.")
+    if suffixes and path.suffix not in suffixes:
+        raise GramError(f"{path} must end in one of {', '.join(suffixes)}.")
+    if path.name in ("config.json", "model.safetensors", "puzzles.json"):
+        raise GramError(f"{path} could be a part of a model: choose another name.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise GramError(f"{path} cannot be written: permission denied.")
+
+
+def numbers(name: str, text: str, kind: type = int) -> list[Any]:
+    """Parse numbers separated by commas; sorted, each once. Whole numbers must be at least 1."""
+    try:
+        found = sorted({kind(part) for part in text.split(",")})
+    except ValueError as error:
+        raise GramError(f"--{name} takes numbers separated by commas, such as 8,16, not '{text}'.") from error
+    if kind is int and found[0] < 1:
+        raise GramError(f"--{name} must be at least 1, not {found[0]}.")
+    return found
+
+
+def say(text: str) -> None:
+    """Print a line that may hold a path: neither markup nor a line break of ours must change it."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def write_json(path: Path | None, content: Any) -> None:
+    """Write JSON to the file of `--json`, if one was given."""
+    if path is not None:
+        path.write_text(json.dumps(content, indent=2) + "\n")
+        say(f"Metrics and settings: {path}")
+
+
+@contextmanager
+def resumable(advice: str) -> Iterator[None]:
+    """Let Ctrl-C end the command with a sentence that says how to resume."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Interrupted(f"Stopped. {advice}", signal.SIGINT) from error
