@@ -66,7 +66,8 @@ class Result:
     """why an anytime search ended"""
 
     def __str__(self) -> str:
-        status = "verified solution" if self.verified else "NOT a solution (best guess)"
+        unverified = "NOT a solution (best guess)" if self.task.has_rules else "answer, not checked"
+        status = "verified solution" if self.verified else unverified
         return f"{status}, chosen by {self.chosen_by}:\n{self.task.render(self.best, self.given)}"
 
     def __repr__(self) -> str:
@@ -277,7 +278,10 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
 
     def _judged(self, given: Tokens, options: SampleOptions, trajectories: Trajectories, rule: Rule) -> Result:
         outputs = self.task.canonical(trajectories.outputs[0])
-        valid = self.task.verify(np.repeat(given[None], len(outputs), axis=0), outputs).valid
+        if self.task.has_rules:
+            valid = self.task.verify(np.repeat(given[None], len(outputs), axis=0), outputs).valid
+        else:  # nobody has judged them
+            valid = np.zeros(len(outputs), dtype=np.bool_)
         solutions, counts = distinct(outputs[valid])
         best = select(outputs, trajectories.values[0], trajectories.confidence[0], valid, rule)
         found = rule if rule != "verified" or valid.any() else "vote"  # nothing was verified

@@ -81,9 +81,13 @@ def _solutions_table(result: dict[str, Any], title: str) -> Table:
 
 
 def _generation_table(result: dict[str, Any], title: str) -> Table:
-    table = Table("samples", "valid", "distinct among valid", "new among distinct", title=title)
-    shares = (percent(result[key]) for key in ("validity", "uniqueness", "novelty"))
-    table.add_row(f"{result['samples']:,}", *shares)
+    if "validity" not in result:
+        table = Table("samples", "distinct", "new among distinct", title=title, caption="This task has no checker.")
+        keys = ["uniqueness", "novelty"]
+    else:
+        table = Table("samples", "valid", "distinct among valid", "new among distinct", title=title)
+        keys = ["validity", "uniqueness", "novelty"]
+    table.add_row(f"{result['samples']:,}", *(percent(result[key]) for key in keys))
     return table
 
 
@@ -161,15 +165,19 @@ def show_answers(console: Console, result: Result, most: int) -> None:
     for i, (board, count) in enumerate(zip(result.distinct[:most], result.counts, strict=False)):
         boards.append((f"solution {i + 1} (x{count})", result.task.render(board, result.given)))
     if not result.verified:
-        boards.append(("NOT a solution", result.task.render(result.best, result.given)))
+        title = "NOT a solution" if result.task.has_rules else "answer, not checked"
+        boards.append((title, result.task.render(result.best, result.given)))
     for row in _rows_that_fit(boards, console.width):
         console.print(side_by_side(row) + "\n", markup=False, highlight=False)
     known = result.task.solutions(result.given)
     of_all = "" if known is None else f" of {len(known)}"
-    console.print(
+    found = (
         f"{len(result.distinct)}{of_all} distinct solutions found and verified; "
-        f"{int(result.valid.sum())} of {len(result.valid)} trajectories valid ({settings_text(result.settings)})"
+        f"{int(result.valid.sum())} of {len(result.valid)} trajectories valid"
+        if result.task.has_rules
+        else f"{len(result.valid)} trajectories, none verified: this task has no checker here"
     )
+    console.print(f"{found} ({settings_text(result.settings)})")
     console.print(f"{'Verified' if result.verified else 'Unverified'} answer chosen by {result.chosen_by}.")
     if result.stopped:
         guess = "" if result.estimate is None else f"; {result.estimate}"
@@ -226,6 +234,7 @@ def answers_as_json(result: Result) -> dict[str, Any]:
         "task": result.task.name,
         "input": result.given.tolist(),
         "best": result.best.tolist(),
+        "has_checker": result.task.has_rules,
         "verified": result.verified,
         "chosen_by": result.chosen_by,
         "solutions": result.distinct.tolist(),

@@ -60,7 +60,8 @@ def trajectories_figure(
             result.task.draw(axes, history[0, trajectory, step], result.given)
         for axes, title in zip(row, ["input", *step_titles(shown, history.shape[2])], strict=True):
             axes.set_title(title, fontsize=9)
-        row[-1].set_xlabel("verified" if result.valid[trajectory] else "not a solution", fontsize=9)
+        unverified = "not a solution" if result.task.has_rules else "not checked"
+        row[-1].set_xlabel("verified" if result.valid[trajectory] else unverified, fontsize=9)
     return save_figure(figure, path, _summary(result))
 
 
