@@ -9,7 +9,8 @@ from rich.table import Table
 from gram.inference.anytime import Anytime
 from gram.inference.select import RULES
 from gram.options import settings_text
-from gram.solver import Result, Solver
+from gram.result import Result
+from gram.solver import Solver
 from gram.tasks.base import Task, Tokens
 
 Board = tuple[str, str]

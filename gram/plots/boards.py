@@ -11,7 +11,7 @@ from gram.plots.style import PLAIN_NUMBERS, changing_steps, save_figure, step_ti
 from gram.tasks.base import Examples, Task, Tokens
 
 if TYPE_CHECKING:
-    from gram.solver import Result
+    from gram.result import Result
 
 MOST_BOARDS = 6
 """Distinct solutions in a figure."""
