@@ -1,5 +1,6 @@
 """The solver: answers that agree with themselves, verified only when they are right, and errors that say what to do."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import gram
 from gram import solver as solver_module
 from gram.checkpoints import find
 from gram.checkpoints.find import find_model, shipped_models
 from gram.checkpoints.folder import save_model
-from gram.cli.report import answers_as_json, side_by_side
+from gram.cli.report import answers_as_json, show_answers, side_by_side
 from gram.config import Recipe, SampleOptions
 from gram.errors import GramError
 from gram.inference.sample import Trajectories
@@ -21,6 +23,7 @@ from gram.inference.select import RULES
 from gram.models.reasoner import Reasoner
 from gram.solver import Solver
 from gram.tasks.base import Tokens
+from gram.tasks.images import Digits
 from gram.tasks.nqueens import NQueens
 
 EMPTY_BOARD = "...../...../...../...../....."
@@ -53,6 +56,21 @@ BOARDS = st.lists(
     max_size=8,
 )
 """Trajectories: which solution of the empty board, which cell of it is damaged (-1: none), and its value."""
+
+
+def test_nothing_is_verified_where_nothing_was_checked(tiny_model: Callable[..., Reasoner]) -> None:
+    task = Digits()
+    model = tiny_model(vocab_size=task.vocab_size, length=task.length)
+    result = Solver(model, task, Recipe()).solve("", width=3, depth=1)
+    assert not result.verified
+    assert not result.valid.any()
+    assert len(result.distinct) == 0
+    assert str(result).startswith("answer, not checked")
+    said = Console(file=io.StringIO(), width=200)
+    show_answers(said, result, 4)
+    assert "none verified: this task has no checker" in said.file.getvalue()  # type: ignore[attr-defined]
+    assert "valid" not in said.file.getvalue().replace("verified", "")  # type: ignore[attr-defined]
+    assert (answers_as_json(result)["verified"], answers_as_json(result)["has_checker"]) == (False, False)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

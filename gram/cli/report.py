@@ -9,7 +9,8 @@ from rich.table import Table
 from gram.config import settings_text
 from gram.inference.anytime import Anytime
 from gram.inference.select import RULES
-from gram.solver import Result, Solver
+from gram.result import Result
+from gram.solver import Solver
 from gram.tasks.base import Task, Tokens
 
 Board = tuple[str, str]
@@ -81,9 +82,13 @@ def _solutions_table(result: dict[str, Any], title: str) -> Table:
 
 
 def _generation_table(result: dict[str, Any], title: str) -> Table:
-    table = Table("samples", "valid", "distinct among valid", "new among distinct", title=title)
-    shares = (percent(result[key]) for key in ("validity", "uniqueness", "novelty"))
-    table.add_row(f"{result['samples']:,}", *shares)
+    if "validity" not in result:
+        table = Table("samples", "distinct", "new among distinct", title=title, caption="This task has no checker.")
+        keys = ["uniqueness", "novelty"]
+    else:
+        table = Table("samples", "valid", "distinct among valid", "new among distinct", title=title)
+        keys = ["validity", "uniqueness", "novelty"]
+    table.add_row(f"{result['samples']:,}", *(percent(result[key]) for key in keys))
     return table
 
 
@@ -110,19 +115,22 @@ def _add_row(table: Table, name: str, count: int, figures: dict[str, Any]) -> No
 
 
 def show_sweep(console: Console, entries: list[dict[str, Any]]) -> None:
-    """Mean and deviation over the seeds, one line for every combination of the other values."""
+    """Print mean and standard deviation over the seeds, a row for every combination of the other values."""
     if not entries:
         return
     names = [name for name, value in entries[0].items() if isinstance(value, dict) and "mean" in value]
-    table = Table("values", "runs", *names)
+    headers = {"accuracy_all_samples": "all samples", "train_minutes": "minutes"}
+    table = Table("values", "runs", *(headers.get(name, name) for name in names))
+    table.columns[0].overflow = "fold"
     for entry in entries:
-        values = ", ".join(f"{key}={value}" for key, value in entry["values"].items()) or "the recipe"
-        figures = []
+        # The last part of a key says enough, and leaves room for the numbers.
+        values = "\n".join(f"{key.rpartition('.')[2]}={value}" for key, value in entry["values"].items())
+        shown = []
         for name in names:
-            scale, form = (1, "{:.1f}") if name == "train_minutes" else (100, "{:.1f}%")
-            mean, deviation = entry[name]["mean"], entry[name]["deviation"]
-            figures.append(form.format(scale * mean) + ("" if deviation is None else f" +- {scale * deviation:.1f}"))
-        table.add_row(values, str(entry["runs"]), *figures)
+            scale, unit = (1, "") if name == "train_minutes" else (100, "%")
+            mean, deviation = scale * entry[name]["mean"], entry[name]["deviation"]
+            shown.append(f"{mean:.1f}" + ("" if deviation is None else f"±{scale * deviation:.1f}") + unit)
+        table.add_row(values or "the recipe", str(entry["runs"]), *shown)
     console.print(table)
 
 
@@ -158,15 +166,19 @@ def show_answers(console: Console, result: Result, most: int) -> None:
     for i, (board, count) in enumerate(zip(result.distinct[:most], result.counts, strict=False)):
         boards.append((f"solution {i + 1} (x{count})", result.task.render(board, result.given)))
     if not result.verified:
-        boards.append(("NOT a solution", result.task.render(result.best, result.given)))
+        title = "NOT a solution" if result.task.has_rules else "answer, not checked"
+        boards.append((title, result.task.render(result.best, result.given)))
     for row in _rows_that_fit(boards, console.width):
         console.print(side_by_side(row) + "\n", markup=False, highlight=False)
     known = result.task.solutions(result.given)
     of_all = "" if known is None else f" of {len(known)}"
-    console.print(
+    found = (
         f"{len(result.distinct)}{of_all} distinct solutions found and verified; "
-        f"{int(result.valid.sum())} of {len(result.valid)} trajectories valid ({settings_text(result.settings)})"
+        f"{int(result.valid.sum())} of {len(result.valid)} trajectories valid"
+        if result.task.has_rules
+        else f"{len(result.valid)} trajectories, none verified: this task has no checker here"
     )
+    console.print(f"{found} ({settings_text(result.settings)})")
     console.print(f"{'Verified' if result.verified else 'Unverified'} answer chosen by {result.chosen_by}.")
     if result.stopped:
         guess = "" if result.estimate is None else f"; {result.estimate}"
@@ -223,6 +235,7 @@ def answers_as_json(result: Result) -> dict[str, Any]:
         "task": result.task.name,
         "input": result.given.tolist(),
         "best": result.best.tolist(),
+        "has_checker": result.task.has_rules,
         "verified": result.verified,
         "chosen_by": result.chosen_by,
         "solutions": result.distinct.tolist(),

@@ -145,7 +145,9 @@ def summary(jobs: list[Job]) -> list[dict[str, Any]]:
     entries = []
     for others, results in groups.items():
         entry: dict[str, Any] = {"values": dict(others), "runs": len(results)}
-        names = [*HEADLINES[results[0].get("scoring", "solutions")], "train_minutes"]
+        # A task without a checker has no validity.
+        known = [name for name in HEADLINES[results[0].get("scoring", "solutions")] if name in results[0]]
+        names = [*known, "train_minutes"]
         for name in ("accuracy", *names) if "accuracy" in results[0] else names:
             figures = [float(result[name]) for result in results]
             entry[name] = {

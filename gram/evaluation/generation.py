@@ -14,7 +14,8 @@ def score_samples(task: Task, samples: NDArray[Any]) -> dict[str, Any]:
     """Figures of samples [count, length] of the task's one blank input, judged a few thousand at a time.
 
     Uniqueness is the share of distinct ones among the valid samples, novelty the share of those distinct ones that are
-    no training target; both are 0 where nothing is valid.
+    no training target; both are 0 where nothing is valid. A task without a checker has no validity: there, both are
+    shares of all samples.
     """
     blank = task.parse("")
     distinct: set[bytes] = set()
@@ -22,14 +23,15 @@ def score_samples(task: Task, samples: NDArray[Any]) -> dict[str, Any]:
     for start in range(0, len(samples), JUDGED_AT_ONCE):
         some = task.canonical(samples[start : start + JUDGED_AT_ONCE].astype(np.int64))
         verdict = task.verify(np.broadcast_to(blank, some.shape), some)
-        distinct.update(row.tobytes() for row in some[verdict.valid])
-        valid += int(verdict.valid.sum())
+        counted = verdict.valid if task.has_rules else np.ones(len(some), dtype=bool)
+        distinct.update(row.tobytes() for row in some[counted])
+        valid += int(counted.sum())
         conflicts += int(verdict.conflicts.sum())
     known = {row.tobytes() for row in np.ascontiguousarray(task.canonical(task.split("train").targets))}
+    judged = {"validity": valid / len(samples), "conflicts": conflicts / len(samples)} if task.has_rules else {}
     return {
-        "validity": valid / len(samples),
+        **judged,
         "uniqueness": len(distinct) / max(valid, 1),
         "novelty": len(distinct - known) / max(len(distinct), 1),
-        "conflicts": conflicts / len(samples),
         "samples": len(samples),
     }

@@ -49,6 +49,8 @@ def latent_paths(solver: "Solver", given: Tokens, *, width: int, depth: int, see
     solutions = solver.task.solutions(given)
     if solutions is None or not len(solutions):
         raise GramError(f"The solutions of this {solver.task.name} puzzle cannot be listed: there is no loss to draw.")
+    if width * depth < 2:
+        raise GramError("One state alone has no directions to draw it along: raise --width or --depth.")
     options = replace(solver.options, width=width, depth=depth, seed=seed, halt=False)
     batch = Batch(solver.reasoner, given[None], options)
     batch.add([(0, number) for number in range(width)])

@@ -117,6 +117,11 @@ def check_plugin(stored: Recipe | None, plugin: str | None) -> None:
         raise GramError(
             f"The run's task {stored.task.name} is code outside the package: give its recipe as well if you trust it."
         )
+    if stored is not None and is_outside(stored.task.name):
+        raise GramError(
+            f"The run uses the task {stored.task.name}, which is code: if you trust it, give the recipe as well, "
+            "gram train RECIPE --resume RUN."
+        )
     named = None if stored is None else stored.task.options.get("plugin")
     if named is not None and plugin is None:
         raise GramError(

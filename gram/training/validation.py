@@ -7,7 +7,7 @@ import torch
 from lightning_fabric import Fabric
 
 from gram.config import Recipe, SampleOptions
-from gram.evaluation.evaluate import HEADLINES, evaluate
+from gram.evaluation.evaluate import evaluate, headlines
 from gram.inference.sample import Progress
 from gram.models.base import Model
 from gram.tasks.base import Examples, Task
@@ -42,7 +42,7 @@ def validation_figures(
         fabric=fabric,
         progress=progress,
     )
-    figures = {f"validation_{key}": result[key] for key in HEADLINES[task.scoring]}
+    figures = {f"validation_{key}": result[key] for key in headlines(task)}
     device = fabric.device
     inputs, targets = (
         torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)

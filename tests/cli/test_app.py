@@ -233,6 +233,25 @@ def test_a_seed_that_torch_cannot_take_is_refused(gram: Run, command: tuple[str,
     assert "Invalid value for '--seed'" in error
 
 
+@pytest.mark.parametrize("rank", ["1", "x"])
+def test_a_rank_without_other_processes_silences_nothing(
+    gram: Run, monkeypatch: pytest.MonkeyPatch, rank: str, tmp_path: Path, tiny: list[str]
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    assert one_sentence(gram("solve", "nosuch", CORNER)[2])
+    assert one_sentence(gram("train", "nosuch.yaml")[2])
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "two")
+    assert one_sentence(gram("solve", "nosuch", CORNER)[2])
+    code, _, error = gram("train", "nqueens-8/gram", *tiny, "--out", tmp_path / "nowhere")
+    assert (code, "must be a whole number" in error) == (1, True)
+
+
+def test_one_state_has_no_directions_to_be_drawn_along(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
+    line = ("latent", tiny_run, "--width", "1", "--depth", "1", "--figure", tmp_path / "latent.png")
+    assert "raise --width or --depth" in gram(*line)[2]
+
+
 def test_the_version_is_the_packages(gram: Run) -> None:
     assert gram("--version") == (0, f"{version('gram-reasoning')}\n", "")
 

@@ -416,6 +416,7 @@ def test_parse_says_what_is_wrong(text: str, message: str) -> None:
         ("p edge 3 1\ne 0 1\n", "line 2: 'e 0 1' names a vertex that is not from 1 to 3"),
         ("p edge 3 1\ne 2 2\n", "line 2: 'e 2 2' joins a vertex to itself"),
         ("p edge 3\n", "line 1: one line 'p edge VERTICES EDGES' is expected"),
+        ("p edge 3 3\ne 1 2\ne 2 3\n", "line 1: 3 edges are announced, and there are 2: it is cut off"),
         ("p edge 3 1\np edge 3 1\n", "line 2: one line 'p edge VERTICES EDGES' is expected"),
         ("p edge 3 1\nx 1 2\n", "line 2: a line starts with c, p, n or e, not 'x'"),
     ],

@@ -157,7 +157,7 @@ def test_examples_are_blank_inputs_and_thresholded_images(digits: Digits) -> Non
         assert np.array_equal(examples.targets == WHITE, digits.images(name).grey.reshape(-1, 64) > 8)
         assert np.isin(examples.targets, (BLACK, WHITE)).all()
         assert len(examples.distinct()[0]) == 1
-        assert digits.verify(examples.inputs, examples.targets).valid.all()
+        assert not digits.verify(examples.inputs, examples.targets).conflicts.any()
 
 
 def test_the_hash_is_stable_and_follows_the_seed(digits: Digits) -> None:
@@ -171,7 +171,7 @@ def test_the_hash_is_stable_and_follows_the_seed(digits: Digits) -> None:
 def test_verify_counts_what_is_no_pixel(tokens: list[int]) -> None:
     verdict = Digits().verify(np.zeros((1, 64), dtype=np.int64), np.array([tokens]))
     assert verdict.conflicts[0] == sum(token not in (1, 2) for token in tokens)
-    assert verdict.valid[0] == (set(tokens) <= {1, 2})
+    assert not verdict.valid[0]  # no rule can say that an image is a digit
 
 
 def test_verify_refuses_other_shapes(digits: Digits) -> None:

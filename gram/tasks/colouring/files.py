@@ -46,7 +46,7 @@ def _edge(part: str) -> tuple[int, int]:
 
 def read_dimacs(lines: Iterable[str], source: str) -> tuple[int, Edges]:
     """Number of vertices and edges, counted from 0, of a graph in DIMACS format; `source` names it in errors."""
-    vertices, edges = None, []
+    vertices, announced, line_of_p, edges = None, 0, 0, []
     for number, line in enumerate(lines, 1):
         kind, *fields = line.split() or ["c"]
         where = f"{source}, line {number}"
@@ -54,7 +54,7 @@ def read_dimacs(lines: Iterable[str], source: str) -> tuple[int, Edges]:
             if vertices is not None or len(fields) != 3 or fields[0] not in ("edge", "edges", "col"):
                 raise GramError(f"{where}: one line 'p edge VERTICES EDGES' is expected, not {line.strip()!r}")
             vertices = _number(fields[1], where)
-            _number(fields[2], where)  # files are known to count each edge once or twice, so this is not held to
+            announced, line_of_p = _number(fields[2], where), number
         elif kind == "e":
             if vertices is None or len(fields) != 2:
                 raise GramError(
@@ -70,6 +70,10 @@ def read_dimacs(lines: Iterable[str], source: str) -> tuple[int, Edges]:
             raise GramError(f"{where}: a line starts with c, p, n or e, not {kind!r}")
     if vertices is None:
         raise GramError(f"{source} has no line 'p edge VERTICES EDGES': it is no DIMACS graph")
+    if len(edges) < announced:  # more is usual: files are known to list each edge twice and to count it once
+        raise GramError(
+            f"{source}, line {line_of_p}: {announced} edges are announced, and there are {len(edges)}: it is cut off"
+        )
     return vertices, edges
 
 
