@@ -7,7 +7,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from gram.config import ModelConfig, Recipe
+from gram.config import ModelConfig, Recipe, parse_recipe
 from gram.models.reasoner import Reasoner
 from gram.recipe import RECIPES as FOLDER
 from gram.recipe import load_recipe
@@ -62,7 +62,9 @@ def tiny_version(path: Path) -> Recipe:
     steps = f"model.supervision_steps={min(2, model.supervision_steps)}"
     # Many layers are the point of some baselines, and cheap at this width; elsewhere one will do.
     layers = f"model.layers={model.layers if model.layers > 2 else 1}"
-    return load_recipe(path, [*TINY, steps, layers])
+    # Not as overrides: a size of parts that a variant does not have would be refused.
+    content = OmegaConf.merge(load_recipe(path).model_dump(mode="json"), OmegaConf.from_dotlist([*TINY, steps, layers]))
+    return parse_recipe(OmegaConf.to_container(content), source=str(path))
 
 
 class TinyRun:

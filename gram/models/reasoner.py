@@ -149,7 +149,9 @@ class Reasoner(nn.Module):
     @property
     def sample_settings(self) -> frozenset[str]:
         """The sampling options that decide what it draws."""
-        always = {"width", "depth", "seed", "halt", "halt_at", "decode", "initial", "perturb", "keep_steps"}
+        always = {"width", "depth", "seed", "halt", "decode", "initial", "perturb", "keep_steps"}
+        if self.config.halting == "sigmoid":  # q_halt > q_continue has no threshold
+            always |= {"halt_at"}
         return frozenset(always | {"temperature"} if self.is_random else always)
 
     def initial_state(self, batch: int) -> State:

@@ -234,7 +234,9 @@ def test_a_seed_that_torch_cannot_take_is_refused(gram: Run, command: tuple[str,
 
 
 @pytest.mark.parametrize("rank", ["1", "x"])
-def test_a_rank_without_other_processes_silences_nothing(gram: Run, monkeypatch: pytest.MonkeyPatch, rank: str) -> None:
+def test_a_rank_without_other_processes_silences_nothing(
+    gram: Run, monkeypatch: pytest.MonkeyPatch, rank: str, tiny: list[str], tmp_path: Path
+) -> None:
     monkeypatch.setenv("RANK", rank)
     assert one_sentence(gram("solve", "nosuch", CORNER)[2])
     assert one_sentence(gram("train", "nosuch.yaml")[2])
