@@ -18,6 +18,7 @@ from gram.plots.boards import trajectories_figure
 
 def models(json_file: JsonFile = None) -> None:
     """List the shipped models with their task, size and results on the test split."""
+    check_target(json_file)
     table = Table("model", "task", "parameters", "results on the test split")
     found = list_models()
     for name, about in found.items():

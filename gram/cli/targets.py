@@ -39,7 +39,7 @@ def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
         raise GramError(f"{path} cannot be written: permission denied.")
     if path.exists() and not path.is_file():
         return  # a device such as /dev/null
-    if path.exists() and not _is_of_kind(path, suffixes or (".json", ".jsonl")):
+    if path.exists() and not _is_of_kind(path, suffixes or (".json",)):
         raise GramError(f"{path} exists and is another kind of file: choose another name, or remove it.")
 
 
