@@ -12,7 +12,7 @@ _EXPORTS = {
     "ModelInfo": "gram.checkpoints.find",
     "Reasoner": "gram.models.reasoner",
     "Recipe": "gram.config",
-    "Result": "gram.solver",
+    "Result": "gram.result",
     "Solver": "gram.solver",
     "evaluate": "gram.solver",
     "list_models": "gram.checkpoints.find",
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gram.config import ModelConfig as ModelConfig
     from gram.config import Recipe as Recipe
     from gram.models.reasoner import Reasoner as Reasoner
-    from gram.solver import Result as Result
+    from gram.result import Result as Result
     from gram.solver import Solver as Solver
     from gram.solver import evaluate as evaluate
     from gram.solver import load as load

@@ -42,6 +42,15 @@ def multiplies_bfloat16() -> bool:
     return subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False).returncode == 0
 
 
+def free_memory(device: torch.device) -> int | None:
+    """Return the bytes that are free on a GPU; None for a CPU, whose memory is not what limits a batch."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if device.type == "mps":
+        return int(torch.mps.recommended_max_memory() - torch.mps.current_allocated_memory())
+    return None
+
+
 def check_precision(precision: str, device: str) -> None:
     """Refuse an arithmetic that this machine does not have."""
     if precision == "bf16-mixed" and device == "cpu" and not multiplies_bfloat16():

@@ -1,8 +1,9 @@
 """Recipes: YAML files that become settings.
 
-A recipe has the sections `task`, `model`, `objective`, `train` and `eval`. It may name a `base` recipe beside it and
-then holds only the differences, so that a variant of a model is a few lines. With a list of bases, later ones win: a
-task's recipe, then the differences that make it another model. Dotted overrides (`train.lr=3e-4`) come last.
+A recipe has the sections `task`, `model`, `objective`, `train` and `eval`. It may name a `base`, a file beside it or a
+shipped recipe such as `nqueens-8/gram`, and then holds only the differences, so that a variant of a model is a few
+lines. With a list of bases, later ones win: a task's recipe, then the differences that make it another model. Dotted
+overrides (`train.lr=3e-4`) come last.
 """
 
 from collections.abc import Mapping
@@ -108,7 +109,9 @@ def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> tuple[Any, Any]:
         raise GramError(f"Recipe {path} must hold sections such as 'task:' and 'model:'.")
     merged = OmegaConf.create()
     for name in [] if base is None else base if isinstance(base, ListConfig) else [base]:
-        parts = _read_with_bases(path.parent / str(name), (*seen, path.resolve()))
+        beside, shipped = path.parent / str(name), RECIPES / f"{name}.yaml"
+        found = shipped if shipped.is_file() and not beside.is_file() else beside
+        parts = _read_with_bases(found, (*seen, path.resolve()))
         merged = _merge(merged, _merge(*parts, source=str(path)), source=str(path))
     return merged, content
 

@@ -1,101 +1,60 @@
 """The public face of a trained model: load it, give it a puzzle, get answers that say whether they were verified."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import replace
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
+from huggingface_hub import ModelHubMixin
 from rich.console import Console
 
+from gram.checkpoints.card import CARD_FILE
 from gram.checkpoints.find import find_model
-from gram.checkpoints.folder import load_model, load_puzzle_table
+from gram.checkpoints.folder import load_model, load_puzzle_table, save_model
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate as evaluate_model
 from gram.inference.anytime import Anytime, Until
-from gram.inference.estimate import Estimate, estimate
 from gram.inference.sample import Progress, Trajectories, sample
-from gram.inference.select import BY_HEADS, MEANING, Rule, check_rule, distinct, select
+from gram.inference.select import BY_HEADS, Rule, check_rule
 from gram.machine import choose_device, threads_for
 from gram.options import SampleOptions, settings_text
 from gram.progress import bar
+from gram.result import Result, judged
 from gram.tasks import stored_task
 from gram.tasks.base import SplitName, Task, Tokens
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gram.models.baselines.model import Generative
     from gram.models.build import Model
     from gram.models.reasoner import Reasoner
 
 
-@dataclass(frozen=True)
-class Result:
-    """The answers to one puzzle."""
+class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reasoning"]):
+    """A trained model together with its task.
 
-    task: Task
-    given: Tokens
-    """[length] the puzzle"""
-    options: SampleOptions
-    trajectories: Trajectories
-    """one puzzle, all trajectories"""
-    valid: np.ndarray[Any, np.dtype[np.bool_]]
-    """[width] the task's checker accepts this trajectory's output"""
-    distinct: Tokens
-    """[solutions, length] the different verified solutions, most frequent first"""
-    counts: np.ndarray[Any, np.dtype[np.int64]]
-    """[solutions] how many trajectories found each"""
-    settings: dict[str, Any]
-    """those of the options that the model heeds"""
-    best: Tokens
-    """[length] the answer"""
-    verified: bool
-    """the checker accepts `best`, whoever chose it; if not, it is only the model's best guess"""
-    chosen_by: str
-    """how `best` was chosen"""
-    estimate: Estimate | None = None
-    """of the number of all solutions, where the task can verify them"""
-    stopped: str = ""
-    """why an anytime search ended"""
+    `save_pretrained(folder)` and `push_to_hub("owner/name")` write the folder that `load` reads.
+    """
 
-    def __str__(self) -> str:
-        unverified = "NOT a solution (best guess)" if self.task.has_rules else "answer, not checked"
-        status = "verified solution" if self.verified else unverified
-        return f"{status}, chosen by {self.chosen_by}:\n{self.task.render(self.best, self.given)}"
-
-    def __repr__(self) -> str:
-        status = "verified" if self.verified else "not verified"
-        found = f"{len(self.distinct)} distinct solutions in {len(self.valid)} trajectories"
-        return f"Result({self.task.name}: {status}, {found}, {settings_text(self.settings)})"
-
-    def _repr_html_(self) -> str:
-        """Show the answer, and what it is worth, in a notebook."""
-        status, _, board = str(self).partition("\n")
-        return f"<div><b>{escape(status)}</b><pre>{escape(board)}</pre><small>{escape(repr(self))}</small></div>"
-
-    def plot(self, path: str | Path | None = None) -> "Figure":
-        """Plot the boards over the supervision steps (solve with `keep_steps=True`), or the distinct solutions.
-
-        The figure is written to `path`, if given, and returned; a notebook shows it.
-        """
-        from gram.plots.boards import result_figure  # late: matplotlib takes a second to import
-
-        return result_figure(self, None if path is None else Path(path))
-
-
-class Solver:
-    """A trained model together with its task."""
-
-    def __init__(self, model: "Model", task: Task, recipe: Recipe, *, split_hash: str | None = None) -> None:
+    def __init__(
+        self,
+        model: "Model",
+        task: Task,
+        recipe: Recipe,
+        *,
+        split_hash: str | None = None,
+        folder: Path | None = None,
+    ) -> None:
         self.model = model
         self.task = task
         self.recipe = recipe
         self.split_hash = split_hash
         """of the data that the model was trained on; None where it is not known"""
+        self.folder = folder
+        """where it was loaded from"""
         self.options = SampleOptions(**recipe.eval.model_dump())
         if "steps" in model.sample_settings:
             self.options = replace(self.options, steps=cast("Generative", model).law.sampling_steps)
@@ -114,7 +73,7 @@ class Solver:
         return self.model
 
     @classmethod
-    def from_pretrained(
+    def from_pretrained(  # type: ignore[override]
         cls, name: str | Path, *, device: str = "auto", task: str | None = None, plugin: str | None = None
     ) -> "Solver":
         """Load a shipped model by name, a folder, or a Hugging Face hub id (`owner/name`); see `load`."""
@@ -134,7 +93,7 @@ class Solver:
             raise GramError(f"{folder} holds a model of another shape than its task {made.name}: it cannot be used.")
         if (table := load_puzzle_table(folder)) is not None:
             made.check_puzzle_table(table)
-        return cls(model.to(target), made, recipe, split_hash=config.get("split_hash"))
+        return cls(model.to(target), made, recipe, split_hash=config.get("split_hash"), folder=folder)
 
     def check_data(self) -> None:
         """Raise `GramError` if the data is not what the model was trained on: test inputs might be training ones."""
@@ -144,13 +103,12 @@ class Solver:
                 f"{found} now): restore it, or evaluate on it anyway with --allow-other-data."
             )
 
-    def push_to_hub(self, repo_id: str, folder: str | Path, **options: Any) -> None:
-        """Upload a model folder to the Hugging Face hub, from where `from_pretrained(repo_id)` loads it."""
-        from huggingface_hub import HfApi
-
-        api = HfApi()
-        api.create_repo(repo_id, exist_ok=True)
-        api.upload_folder(repo_id=repo_id, folder_path=str(folder), **options)
+    def _save_pretrained(self, save_directory: Path) -> None:
+        """Write the model's folder, for `save_pretrained` and `push_to_hub` of the Hugging Face hub."""
+        extra = {"split_hash": self.split_hash, "shape": self.task.shape}
+        save_model(save_directory, self.model, self.recipe, extra=extra, puzzle_table=self.task.puzzle_table())
+        if self.folder is not None and (card := self.folder / CARD_FILE).is_file():
+            copyfile(card, save_directory / CARD_FILE)
 
     def solve(
         self,
@@ -262,28 +220,7 @@ class Solver:
         return given
 
     def _judged(self, given: Tokens, options: SampleOptions, trajectories: Trajectories, rule: Rule) -> Result:
-        outputs = self.task.canonical(trajectories.outputs[0])
-        if self.task.has_rules:
-            valid = self.task.verify(np.repeat(given[None], len(outputs), axis=0), outputs).valid
-        else:  # nobody has judged them
-            valid = np.zeros(len(outputs), dtype=np.bool_)
-        solutions, counts = distinct(outputs[valid])
-        best = select(outputs, trajectories.values[0], trajectories.confidence[0], valid, rule)
-        found = rule if rule != "verified" or valid.any() else "vote"  # nothing was verified
-        return Result(
-            self.task,
-            given,
-            options,
-            trajectories,
-            valid,
-            solutions,
-            counts,
-            settings=self.supported(options),
-            best=outputs[best],
-            verified=bool(valid[best]),
-            chosen_by=f"{MEANING[found]}, among {len(outputs)} trajectories ({int(valid.sum())} verified)",
-            estimate=estimate(counts) if self.task.has_rules else None,
-        )
+        return judged(self.task, given, options, trajectories, rule, settings=self.supported(options))
 
     def with_options(self, **options: Any) -> SampleOptions:
         """The model's own sampling options with some of them changed."""

@@ -1,9 +1,11 @@
 """The public API: what `import gram` offers, from one's own arrays to an evaluated model."""
 
 import itertools
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -155,3 +157,27 @@ def test_a_small_batch_uses_one_thread_and_leaves_the_setting_alone(monkeypatch:
     finally:
         torch.set_num_threads(before)
     assert seen == [1, 2]
+
+
+def test_a_model_is_pushed_to_the_hub_as_the_folder_that_load_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import HfApi
+
+    pushed = tmp_path / "pushed"
+
+    def create(_: HfApi, repo_id: str, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(repo_id=repo_id)
+
+    def upload(_: HfApi, *, repo_id: str, folder_path: Path, **__: object) -> str:
+        assert repo_id == "someone/queens"
+        shutil.copytree(folder_path, pushed)
+        return "url"
+
+    monkeypatch.setattr(HfApi, "create_repo", create)
+    monkeypatch.setattr(HfApi, "upload_folder", upload)
+    solver = gram.load("nqueens-8")
+    solver.push_to_hub("someone/queens")
+    again = gram.load(pushed)
+    assert np.array_equal(again.solve(BOARD, width=2).best, solver.solve(BOARD, width=2).best)
+    assert (pushed / "README.md").read_text() == (solver.folder / "README.md").read_text()  # type: ignore[operator]

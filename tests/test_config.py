@@ -153,6 +153,8 @@ def test_a_shipped_recipe_is_found_by_name_from_anywhere(tmp_path: Path, monkeyp
     assert load_recipe("nqueens-8/gram", ["train.steps=7"]).train.steps == 7
     write(tmp_path, "mine.yaml", "task: {name: colouring-8}\n")
     assert load_recipe("mine.yaml").task.name == "colouring-8"  # a path still works
+    write(tmp_path, "variant.yaml", "base: nqueens-8/gram\nmodel: {guidance: none}\n")
+    assert load_recipe("variant.yaml").train == load_recipe("nqueens-8/gram").train
     with pytest.raises(GramError, match=r"'nqueens-8/grim'; for nqueens-8 there are .*gram.*trm"):
         load_recipe("nqueens-8/grim")
     with pytest.raises(GramError, match=r"one of the folders .*nqueens-8"):

@@ -9,7 +9,8 @@ from rich.table import Table
 from gram.inference.anytime import Anytime
 from gram.inference.select import RULES
 from gram.options import settings_text
-from gram.solver import Result, Solver
+from gram.result import Result
+from gram.solver import Solver
 from gram.tasks.base import Task, Tokens
 
 Board = tuple[str, str]
@@ -114,19 +115,22 @@ def _add_row(table: Table, name: str, count: int, figures: dict[str, Any]) -> No
 
 
 def show_sweep(console: Console, entries: list[dict[str, Any]]) -> None:
-    """Mean and deviation over the seeds, one line for every combination of the other values."""
+    """Print mean and standard deviation over the seeds, a row for every combination of the other values."""
     if not entries:
         return
     names = [name for name, value in entries[0].items() if isinstance(value, dict) and "mean" in value]
-    table = Table("values", "runs", *names)
+    headers = {"accuracy_all_samples": "all samples", "train_minutes": "minutes"}
+    table = Table("values", "runs", *(headers.get(name, name) for name in names))
+    table.columns[0].overflow = "fold"
     for entry in entries:
-        values = ", ".join(f"{key}={value}" for key, value in entry["values"].items()) or "the recipe"
-        figures = []
+        # The last part of a key says enough, and leaves room for the numbers.
+        values = "\n".join(f"{key.rpartition('.')[2]}={value}" for key, value in entry["values"].items())
+        shown = []
         for name in names:
-            scale, form = (1, "{:.1f}") if name == "train_minutes" else (100, "{:.1f}%")
-            mean, deviation = entry[name]["mean"], entry[name]["deviation"]
-            figures.append(form.format(scale * mean) + ("" if deviation is None else f" +- {scale * deviation:.1f}"))
-        table.add_row(values, str(entry["runs"]), *figures)
+            scale, unit = (1, "") if name == "train_minutes" else (100, "%")
+            mean, deviation = scale * entry[name]["mean"], entry[name]["deviation"]
+            shown.append(f"{mean:.1f}" + ("" if deviation is None else f"±{scale * deviation:.1f}") + unit)
+        table.add_row(values or "the recipe", str(entry["runs"]), *shown)
     console.print(table)
 
 

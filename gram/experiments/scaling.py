@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.figure import SubFigure
+from matplotlib.ticker import MaxNLocator
 
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
@@ -70,6 +71,8 @@ def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(PLAIN_NUMBERS)
         axes.set(xlabel="supervision steps", ylabel="valid, %", title=f"selected by: {rule}")
+        axes.label_outer()
+    rules[0].set_ylim(top=101)
     rules[0].legend(fontsize=7)
     rules[-1].legend(fontsize=7)
     _coverage_panels(below, studies, styles)
@@ -98,6 +101,8 @@ def _coverage_panels(part: SubFigure, studies: dict[str, dict[str, Any]], styles
             axes.plot(x, y, styles[number % len(styles)], marker=".", label=Path(name).name)
         label = "width" if "width" in title else "solutions of the input"
         axes.set(title=title, ylabel="%", xlabel=label)
+        axes.set_ylim(top=101)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(fontsize=8)
 
 

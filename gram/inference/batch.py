@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gram.inference.noise import KeyedNoise, puzzle_digest
+from gram.machine import free_memory
 from gram.models.reasoner import Reasoner, State
 from gram.options import SampleOptions
 from gram.tasks.base import Tokens
 
-MOST_ROWS = 128
-"""More rows do not make multiplies faster."""
-BATCH_BYTES = 2**26
-"""What all rows' states and noise may take, roughly; large models get fewer rows."""
+CPU_ROWS, CPU_BYTES = 128, 2**26
+"""On a CPU more rows do not make multiplies faster, and their states and noise should stay near its caches."""
+GPU_ROWS, GPU_FRACTION = 8192, 0.25
+"""A GPU needs thousands of rows to be busy; activations take about as much again as what is counted here."""
 
 Job = tuple[int, int]
 """(puzzle, trajectory) to be run"""
@@ -49,10 +50,20 @@ class Steps:
 
 
 def automatic_chunk(model: Reasoner) -> int:
-    """How many trajectories run at once: as many as `BATCH_BYTES` hold, and never more than are useful."""
+    """Return how many trajectories run at once on the model's device."""
+    return rows_at_once(bytes_per_row(model), free_memory(model.h_init.device))
+
+
+def bytes_per_row(model: Reasoner) -> int:
+    """Return roughly what a row's states, noise and logits take."""
     c = model.config
-    per_row = 4 * model.tokens * c.dim * (c.transitions + 6) + 4 * model.length * model.vocab_size
-    return int(np.clip(BATCH_BYTES // per_row, 1, MOST_ROWS))
+    return 4 * model.tokens * c.dim * (c.transitions + 6) + 4 * model.length * model.vocab_size
+
+
+def rows_at_once(per_row: int, free: int | None) -> int:
+    """Return how many rows of `per_row` bytes are worth running at once; `free` bytes are on a GPU, None is a CPU."""
+    most, room = (CPU_ROWS, CPU_BYTES) if free is None else (GPU_ROWS, int(GPU_FRACTION * free))
+    return int(np.clip(room // per_row, 1, most))
 
 
 class Batch:

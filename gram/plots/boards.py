@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from gram.plots.style import PLAIN_NUMBERS, save_figure
+from gram.plots.style import PLAIN_NUMBERS, changing_steps, save_figure, step_titles
 from gram.tasks.base import Examples, Task, Tokens
 
 if TYPE_CHECKING:
-    from gram.solver import Result
+    from gram.result import Result
 
 MOST_BOARDS = 6
 """Distinct solutions in a figure."""
@@ -58,10 +58,8 @@ def trajectories_figure(
         row[0].set_ylabel(f"trajectory {trajectory + 1}", fontsize=9)
         for axes, step in zip(row[1:], shown, strict=True):
             result.task.draw(axes, history[0, trajectory, step], result.given)
-            axes.set_title(f"step {step + 1}", fontsize=9)
-        row[0].set_title("input", fontsize=9)
-        if shown[-1] + 1 < history.shape[2]:
-            row[-1].set_title(f"steps {shown[-1] + 1} to {history.shape[2]}", fontsize=9)
+        for axes, title in zip(row, ["input", *step_titles(shown, history.shape[2])], strict=True):
+            axes.set_title(title, fontsize=9)
         unverified = "not a solution" if result.task.has_rules else "not checked"
         row[-1].set_xlabel("verified" if result.valid[trajectory] else unverified, fontsize=9)
     return save_figure(figure, path, _summary(result))
@@ -73,14 +71,6 @@ def _summary(result: "Result") -> str:
         f"{result.task.name}: one input, {count} distinct verified solution{'s' * (count != 1)} in "
         f"{result.options.width} trajectories of {result.options.depth} steps (seed {result.options.seed})"
     )
-
-
-def changing_steps(history: Tokens, most: int) -> list[int]:
-    """Return at most `most` steps at which a board of history [trajectories, steps, length] changes, and the first."""
-    changed = 1 + np.flatnonzero((history[:, 1:] != history[:, :-1]).any(axis=(0, 2)))
-    steps = np.concatenate([[0], changed])
-    places = np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))
-    return [int(step) for step in steps[places]]
 
 
 def _different_ends(result: "Result", count: int) -> list[int]:

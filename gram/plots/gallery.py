@@ -4,14 +4,13 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gram.inference.sample import Trajectories
-from gram.plots.style import TITLE_SIZE, put_title, save_figure, title_lines
+from gram.plots.style import TITLE_SIZE, changing_steps, put_title, save_figure, step_titles, title_lines
 from gram.tasks.base import Task, Tokens
 
 MOST_COLUMNS = 10
@@ -44,18 +43,18 @@ def rows_figure(task: Task, rows: list[tuple[str, Tokens]], title: str, path: Pa
 
 
 def process_figure(task: Task, trajectories: Trajectories, title: str, path: Path) -> None:
-    """Draw how a few samples are generated: a row per sample, a column per step (at most ten of them).
+    """Draw how a few samples are generated: a row per sample, a column per step that changes one (at most ten).
 
     The trajectories of one input must have kept their steps.
     """
     outputs = _kept(trajectories)
-    steps = np.unique(np.linspace(0, outputs.shape[1] - 1, min(outputs.shape[1], MOST_COLUMNS)).round().astype(int))
+    steps = changing_steps(outputs, MOST_COLUMNS)
     figure, axes = _grid(len(outputs), len(steps), outputs.size, title)
     for row, boards in zip(axes, outputs, strict=True):
         for place, step in zip(row, steps, strict=True):
             task.draw(place, boards[step])
-    for place, step in zip(axes[0], steps, strict=True):
-        place.set_title(f"step {step + 1}", fontsize=9)
+    for place, text in zip(axes[0], step_titles(steps, outputs.shape[1]), strict=True):
+        place.set_title(text, fontsize=9)
     save_figure(figure, path, title)
 
 
@@ -90,7 +89,7 @@ def _kept(trajectories: Trajectories) -> Tokens:
 def _grid(rows: int, columns: int, used: int, title: str, *, left: float = 0.0) -> tuple[Figure, NDArray[Any]]:
     """Square places in rows and columns under a title, with room (inches) to the left; empty places are not seen."""
     width = max(1.3 * columns + left, NARROWEST)
-    above = 0.3 + 1.4 * TITLE_SIZE / 72 * len(title_lines(title, width))
+    above = 0.25 + 1.2 * TITLE_SIZE / 72 * len(title_lines(title, width))
     height = 1.3 * rows + above
     figure, axes = plt.subplots(rows, columns, figsize=(width, height), squeeze=False)
     margin = (width - left - 1.3 * columns) / 2 / width + 0.02

@@ -4,9 +4,12 @@ import textwrap
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
+
+from gram.tasks.base import Tokens
 
 PLAIN_NUMBERS = StrMethodFormatter("{x:,g}")
 """Ticks of a logarithmic axis: 100 instead of 10^2."""
@@ -31,6 +34,20 @@ def put_title(figure: Figure, title: str) -> None:
 def title_lines(title: str, width: float) -> list[str]:
     """Break a title into lines that fit `width` inches."""
     return textwrap.wrap(title, max(20, int(72 * width / (0.58 * TITLE_SIZE))))
+
+
+def changing_steps(history: Tokens, most: int) -> list[int]:
+    """Return at most `most` steps at which a board of history [trajectories, steps, length] changes, and the first."""
+    changed = 1 + np.flatnonzero((history[:, 1:] != history[:, :-1]).any(axis=(0, 2)))
+    steps = np.concatenate([[0], changed])
+    places = np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))
+    return [int(step) for step in steps[places]]
+
+
+def step_titles(shown: list[int], steps: int) -> list[str]:
+    """Return the titles of the columns of these steps; nothing changes from the last of them to the end."""
+    last = [f"steps {shown[-1] + 1} to {steps}"] if shown[-1] + 1 < steps else [f"step {steps}"]
+    return [f"step {step + 1}" for step in shown[:-1]] + last
 
 
 def without_screen() -> None:

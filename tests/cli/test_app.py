@@ -235,7 +235,7 @@ def test_a_seed_that_torch_cannot_take_is_refused(gram: Run, command: tuple[str,
 
 @pytest.mark.parametrize("rank", ["1", "x"])
 def test_a_rank_without_other_processes_silences_nothing(
-    gram: Run, monkeypatch: pytest.MonkeyPatch, rank: str, tiny: list[str], tmp_path: Path
+    gram: Run, monkeypatch: pytest.MonkeyPatch, rank: str, tmp_path: Path, tiny: list[str]
 ) -> None:
     monkeypatch.setenv("RANK", rank)
     assert one_sentence(gram("solve", "nosuch", CORNER)[2])

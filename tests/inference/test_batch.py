@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from gram.inference.batch import MOST_ROWS, Batch, automatic_chunk
+from gram.inference.batch import CPU_ROWS, GPU_ROWS, Batch, automatic_chunk, bytes_per_row, rows_at_once
 from gram.inference.sample import sample
 from gram.models.reasoner import Reasoner
 from gram.options import SampleOptions
+from gram.recipe import load_recipe
 from gram.tasks.base import Tokens
 
 ModelBuilder = Callable[..., Reasoner]
@@ -73,7 +74,7 @@ def test_a_halted_trajectory_is_the_full_one_cut_short(undecided: Reasoner, puzz
 
 def test_the_chunk_is_smaller_for_larger_models(tiny_model: ModelBuilder) -> None:
     small, large = (automatic_chunk(tiny_model(length=length)) for length in (6, 4000))
-    assert small == MOST_ROWS
+    assert small == CPU_ROWS
     assert 1 <= large < small
 
 
@@ -83,3 +84,20 @@ def test_noise_makes_a_deterministic_model_search(tiny_model: ModelBuilder, puzz
     assert any(len(np.unique(outputs, axis=0)) > 1 for outputs in found.outputs)
     again = sample(still, puzzles, SampleOptions(width=3, depth=3, perturb=1.0), chunk=5)
     assert np.array_equal(found.outputs[:, :3], again.outputs)
+
+
+def test_a_gpu_gets_as_many_rows_as_its_memory_holds() -> None:
+    recipe = load_recipe("arc-1/gram-paper")
+    with torch.device("meta"):
+        model = Reasoner(recipe.model.model_copy(update={"puzzles": 10}), vocab_size=12, length=900)
+    per_row = bytes_per_row(model)
+    assert per_row > 2**20
+    assert rows_at_once(per_row, None) < 5  # what is right for a CPU
+    for free in (8 * 2**30, 24 * 2**30, 80 * 2**30):
+        rows = rows_at_once(per_row, free)
+        assert rows > 100
+        assert 2 * rows * per_row < free  # room for as much again
+    assert rows_at_once(per_row, 24 * 2**30) == pytest.approx(3 * rows_at_once(per_row, 8 * 2**30), rel=0.01)
+    assert rows_at_once(1000, 2**40) == GPU_ROWS
+    assert rows_at_once(2**40, 2**30) == 1  # something must run
+    assert rows_at_once(1000, None) == CPU_ROWS
