@@ -9,7 +9,7 @@ from gram.training.objective import Objective
 from omegaconf import OmegaConf
 
 from gram.config import RECIPES as FOLDER
-from gram.config import ModelConfig, Recipe, load_recipe
+from gram.config import ModelConfig, Recipe, load_recipe, parse_recipe
 from gram.models.reasoner import Reasoner
 from gram.tasks import make_task
 from gram.training.distributed import Team
@@ -61,7 +61,9 @@ def tiny_version(path: Path) -> Recipe:
     steps = f"model.supervision_steps={min(2, model.supervision_steps)}"
     # Many layers are the point of some baselines, and cheap at this width; elsewhere one will do.
     layers = f"model.layers={model.layers if model.layers > 2 else 1}"
-    return load_recipe(path, [*TINY, steps, layers])
+    # Not as overrides: a size of parts that a variant does not have would be refused.
+    content = OmegaConf.merge(load_recipe(path).model_dump(mode="json"), OmegaConf.from_dotlist([*TINY, steps, layers]))
+    return parse_recipe(OmegaConf.to_container(content), source=str(path))
 
 
 class TinyRun:

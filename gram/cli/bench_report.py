@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gram.cli.bench import bench as measure
-from gram.cli.options import JsonFile, check_target, console, write_json
+from gram.cli.options import JsonFile, console, refuse_ignored, write_json
+from gram.cli.targets import check_apart, check_target
 from gram.config import load_recipe
 from gram.errors import GramError
 
@@ -49,6 +50,9 @@ def bench(
     sources = [argument for argument in arguments if "=" not in argument]
     if len(sources) != (2 if compare else 1):
         raise GramError("Give one recipe, or two with --compare.")
+    measured = any(source.endswith(".json") for source in sources)
+    refuse_ignored((bool(overrides) and measured, "A result that was measured before cannot be changed: no overrides."))
+    check_apart([source for source in sources if Path(source).is_file()], json=json_file)
     results: dict[str, dict[str, Any]] = {}
     for source in sources:
         name = source if source not in results else f"{source} (again)"

@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gram.cli.options import FIGURES, check_target, console, say
+from gram.cli.options import console, say
 from gram.cli.report import percent, side_by_side
+from gram.cli.targets import FIGURES, check_target
 from gram.config import parse_options
 from gram.evaluation.weighting import DRAWS, headline_text, ideal_coverage, weightings
 from gram.plots.boards import data_figure

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from gram.checkpoints.find import shipped_models
-from gram.cli.options import FIGURES, Figure, Seed, check_target, console, say
+from gram.cli.options import Figure, Seed, console, say
 from gram.cli.report import show_answers
+from gram.cli.targets import FIGURES, check_target
 from gram.plots.boards import trajectories_figure
 from gram.solver import load
 from gram.tasks.base import Task, Tokens

@@ -11,7 +11,6 @@ from gram.checkpoints.card import write_card
 from gram.checkpoints.find import own_folder
 from gram.checkpoints.folder import change_eval_settings
 from gram.cli.options import (
-    FIGURES,
     Ablations,
     AllowOtherData,
     Figure,
@@ -22,13 +21,14 @@ from gram.cli.options import (
     Models,
     Seed,
     Split,
-    check_target,
     console,
     numbers,
+    refuse_ignored,
     say,
     write_json,
 )
 from gram.cli.report import show_result, show_study, show_tuning
+from gram.cli.targets import FIGURES, check_apart, check_target
 from gram.config import SampleOptions, settings_text
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate, headlines
@@ -52,11 +52,13 @@ def evaluate_model(
     split: Split = "test",
     limit: Limit = None,
     resample: Annotated[str, typer.Option(help="Resample by value (LPRM) after these steps, such as 2,4.")] = "",
-    power: Annotated[float, typer.Option(help="Resampling weights are value ** power.")] = 1.0,
+    power: Annotated[float | None, typer.Option(help="Resampling weights are value ** power; 1 by default.")] = None,
     calibration: Annotated[
         bool, typer.Option("--calibration", help="Measure and plot the calibration of the halt and value heads.")
     ] = False,
-    figure: Annotated[Path, typer.Option(help="File of the calibration plot.")] = Path("gram-calibration.png"),
+    figure: Annotated[
+        Path | None, typer.Option(help="File of the calibration plot; gram-calibration.png by default.")
+    ] = None,
     json_file: JsonFile = None,
     submission: Annotated[Path | None, typer.Option(help="ARC: write a Kaggle submission file.")] = None,
     card: Annotated[
@@ -68,15 +70,23 @@ def evaluate_model(
 
     Reports accuracy and coverage of the solutions (validity for generated boards, pass@k for ARC).
     """
+    refuse_ignored(
+        (power is not None and not resample, "--power needs --resample."),
+        (figure is not None and not calibration, "--figure needs --calibration, which it draws."),
+        (bool(sampling.halt) and calibration, "--calibration looks at every step to the end: no --halt."),
+        (sampling.halt_at is not None and calibration, "--calibration looks at every step to the end: no --halt-at."),
+    )
+    plot = (figure or Path("gram-calibration.png")) if calibration else None
     check_target(json_file)
-    check_target(submission)
-    check_target(figure if calibration else None, FIGURES)
+    check_target(submission, (".json",))
+    check_target(plot, FIGURES)
+    check_apart([model], json=json_file, submission=submission, figure=plot)
     folder = own_folder(model) if card else None
     solver = sampling.load(model)
     if not allow_other_data:
         solver.check_data()
     options = sampling.options(solver, **({"halt": False, "keep_steps": True} if calibration else {}))
-    resampling = _resampling(resample, power, options)
+    resampling = _resampling(resample, 1.0 if power is None else power, options)
     if calibration and not solver.task.has_rules:
         raise GramError(f"Task {solver.task.name} has no checker to calibrate the heads against.")
     if submission is not None and (solver.task.scoring != "votes" or split != "test"):
@@ -96,10 +106,10 @@ def evaluate_model(
         )
     result["model"] = model
     show_result(console, result)
-    if calibration:
+    if plot is not None:
         title = f"{model}: {result['task']}, {split} split, {settings_text(solver.supported(options))}"
-        calibration_figure(result["calibration"], title, figure)
-        say(f"Calibration plot: {figure}")
+        calibration_figure(result["calibration"], title, plot)
+        say(f"Calibration plot: {plot}")
     if folder is not None:
         write_card(folder, result, headlines(solver.task), settings_text(solver.supported(options)))
         say(f"Model card: {folder}")
@@ -161,13 +171,15 @@ def scaling(
     seed: Seed = 0,
     figure: Figure = Path("gram-scaling.png"),
     json_file: JsonFile = None,
+    allow_other_data: AllowOtherData = False,
 ) -> None:
     """Measure accuracy over depth x width for every selection rule, from one pass over the same trajectories."""
     check_target(figure, FIGURES)
     check_target(json_file)
+    check_apart(models, figure=figure, json=json_file)
     steps, many = numbers("depths", depths), numbers("widths", widths)
     studies = {}
-    for name, solver in loading.load_same_task(models).items():
+    for name, solver in loading.load_same_task(models, allow_other_data=allow_other_data).items():
         count = len(solver.task.split(split).distinct(limit).rows)
         with bar(console, f"sampling {name}", count * max(many)) as advance:
             studies[name] = scaling_study(solver, steps, many, limit=limit, split=split, seed=seed, progress=advance)

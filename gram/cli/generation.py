@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from gram.cli.options import (
-    FIGURES,
+    AllowOtherData,
     Device,
     Figure,
     JsonFile,
@@ -20,14 +20,15 @@ from gram.cli.options import (
     Sampling,
     Seed,
     Split,
-    check_target,
     console,
     numbers,
+    refuse_ignored,
     resumable,
     say,
     write_json,
 )
 from gram.cli.report import show_samples
+from gram.cli.targets import FIGURES, check_apart, check_target
 from gram.config import SampleOptions, settings_text
 from gram.errors import GramError
 from gram.evaluation.generation import score_samples
@@ -70,8 +71,7 @@ def generate(
     check_target(figure, FIGURES)
     check_target(process, (*FIGURES, ".gif"))
     check_target(json_file)
-    if process == figure:
-        raise GramError(f"--figure and --process are both {figure}: give them different names.")
+    check_apart([model], out=out, figure=figure, process=process, json=json_file)
     solver = sampling.load(model)
     options = sampling.options(solver)
     chosen = stream.chosen_options(solver, options)
@@ -112,10 +112,12 @@ def likelihood(
     limit: Annotated[int, typer.Option(min=1, help="Rows of the split.")] = 500,
     seed: Seed = 0,
     json_file: JsonFile = None,
+    allow_other_data: AllowOtherData = False,
 ) -> None:
     """Measure the log-likelihood of held-out answers in nats: exact or a lower bound, and the table says which."""
     check_target(json_file)
-    solvers = loading.load_same_task(models)
+    check_apart(models, json=json_file)
+    solvers = loading.load_same_task(models, allow_other_data=allow_other_data)
     found = {}
     for name, solver in solvers.items():
         examples = solver.task.split(split)
@@ -137,21 +139,26 @@ def images(
     *,
     loading: Loading,
     count: Annotated[int, typer.Option("--count", "-n", min=10, help="Images per model.")] = 1000,
-    depths: Annotated[str, typer.Option(help="Supervision steps at which recursive models are scored.")] = (
-        "8,16,32,64,128,256"
-    ),
+    depths: Annotated[
+        str | None,
+        typer.Option(help="Supervision steps at which recursive models are scored; 8,16,32,64,128,256 by default."),
+    ] = None,
     network: Network = "classifier",
     temperature: Annotated[float | None, typer.Option(help="Scale of the noise.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Diffusion models: sampling steps.")] = None,
     seed: Seed = 0,
     figure: Figure = Path("gram-images.png"),
     json_file: JsonFile = None,
+    allow_other_data: AllowOtherData = False,
 ) -> None:
     """Compare image generators as the paper's table does: Inception Score and FID of every model, over depths."""
     check_target(figure, FIGURES)
     check_target(json_file)
-    chosen_depths = numbers("depths", depths)
-    solvers = loading.load_same_task(models)
+    check_apart(models, figure=figure, json=json_file)
+    chosen_depths = numbers("depths", depths or "8,16,32,64,128,256")
+    solvers = loading.load_same_task(models, allow_other_data=allow_other_data)
+    recursive = any(solver.model.recursive for solver in solvers.values())
+    refuse_ignored((depths is not None and not recursive, "--depths is for recursive models: these have none."))
     task = next(iter(solvers.values())).task
     if not isinstance(task, BinaryImages):
         raise GramError(f"{task.name} has no images to score: give models of mnist or digits.")
@@ -206,6 +213,7 @@ def score(
 ) -> None:
     """Compute Inception Score and FID of generated digits (mnist, digits) against the grey images of the data."""
     check_target(json_file)
+    check_apart([file], json=json_file)
     tokens, _ = stream.read_samples(file)
     scores = image_scores(tokens, network=network, real=real, batch=batch, device=device, seed=seed, console=console)
     say(f"{scores.generated:,} images of {scores.task} against {scores.real:,} grey ones, by the network {network}:")

@@ -1,7 +1,6 @@
 """Options that several commands share, as groups: a command takes a group as one parameter."""
 
 import json
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +13,11 @@ from rich.console import Console
 
 from gram.config import SampleOptions
 from gram.errors import GramError, Interrupted
+from gram.files import write_whole
 from gram.machine import keep_freed_memory
 from gram.solver import Solver, load
 
 console = Console()
-FIGURES = (".png", ".pdf", ".svg", ".jpg")
-"""Formats of figures."""
 
 Model = Annotated[
     str, typer.Argument(help="A shipped model (see `gram models`), a model folder, or a Hugging Face hub id.")
@@ -63,11 +61,16 @@ class Loading:
         keep_freed_memory()
         return load(model, device=self.device, task=self.task, plugin=self.plugin)
 
-    def load_same_task(self, models: list[str]) -> dict[str, Solver]:
-        """Load several models that are to be compared; raise `GramError` if their data differ."""
+    def load_same_task(self, models: list[str], *, allow_other_data: bool = False) -> dict[str, Solver]:
+        """Load several models that are to be compared; raise `GramError` if their data differ, or has changed."""
+        if len(set(models)) < len(models):
+            raise GramError("A model is given twice: give each once.")
         solvers = {name: self.load(name) for name in models}
         if len({(solver.task.name, solver.task.split_hash()) for solver in solvers.values()}) > 1:
             raise GramError("These models belong to different tasks or splits and cannot be compared.")
+        for solver in solvers.values():
+            if not allow_other_data:
+                solver.check_data()
         return solvers
 
 
@@ -101,6 +104,12 @@ class WideSampling(Sampling):
         float | None, sampling_option(help="Halt once the predicted probability of being correct exceeds this.")
     ] = None
 
+    def options(self, solver: Solver, **more: Any) -> SampleOptions:
+        """Return the model's own options, changed by those that were given; refuse what would be ignored."""
+        options = super().options(solver, **more)
+        refuse_ignored((self.halt_at is not None and not options.halt, "--halt-at needs --halt."))
+        return options
+
 
 @dataclass(frozen=True)
 class Ablations(WideSampling):
@@ -117,20 +126,11 @@ class Ablations(WideSampling):
     ] = None
 
 
-def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
-    """Refuse, before any work, a file that cannot or should not be written."""
-    if path is None:
-        return
-    if path.is_dir() or not path.name:
-        raise GramError(f"'{path}' is a folder: give a file.")
-    if not path.parent.is_dir():
-        raise GramError(f"The folder of {path} does not exist.")
-    if suffixes and path.suffix not in suffixes:
-        raise GramError(f"{path} must end in one of {', '.join(suffixes)}.")
-    if path.name in ("config.json", "model.safetensors", "puzzles.json"):
-        raise GramError(f"{path} could be a part of a model: choose another name.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise GramError(f"{path} cannot be written: permission denied.")
+def refuse_ignored(*cases: tuple[bool, str]) -> None:
+    """Raise `GramError` with the reason of the first case that is true: an option that would do nothing was given."""
+    for ignored, reason in cases:
+        if ignored:
+            raise GramError(reason)
 
 
 def numbers(name: str, text: str, kind: type = int) -> list[Any]:
@@ -152,7 +152,11 @@ def say(text: str) -> None:
 def write_json(path: Path | None, content: Any) -> None:
     """Write JSON to the file of `--json`, if one was given."""
     if path is not None:
-        path.write_text(json.dumps(content, indent=2) + "\n")
+        text = json.dumps(content, indent=2) + "\n"
+        if path.exists() and not path.is_file():  # a device such as /dev/stdout
+            path.write_text(text)
+        else:
+            write_whole(path, lambda target: target.write_text(text))
         say(f"Metrics and settings: {path}")
 
 

@@ -85,7 +85,10 @@ def read_answers(out: Path, puzzles: dict[int, Tokens], settings: dict[str, Any]
     """
     if not out.exists():
         return []
-    found = [line for line in out.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    content = out.read_bytes()
+    if content and not content.startswith(b'{"line": '[: len(content)]):
+        raise GramError(f"{out} holds something else than answers: choose another name.")
+    found = [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
     for answer, (number, given) in zip(found, puzzles.items(), strict=False):
         if not _answers(answer, {"line": number, "input": given.tolist(), **settings}):
             raise GramError(f"{out} holds answers to other puzzles or settings: remove it, or choose another name.")

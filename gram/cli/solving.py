@@ -8,15 +8,17 @@ import typer
 from rich.table import Table
 
 from gram.checkpoints.find import list_models
-from gram.cli.options import FIGURES, JsonFile, Model, WideSampling, check_target, console, say, write_json
+from gram.cli.options import JsonFile, Model, WideSampling, console, refuse_ignored, say, write_json
 from gram.cli.report import answers_as_json, results_text, show_answers, watch_search
 from gram.cli.solve_file import solve_file
+from gram.cli.targets import FIGURES, check_apart, check_target
 from gram.errors import GramError
 from gram.plots.boards import trajectories_figure
 
 
 def models(json_file: JsonFile = None) -> None:
     """List the shipped models with their task, size and results on the test split."""
+    check_target(json_file)
     table = Table("model", "task", "parameters", "results on the test split")
     found = list_models()
     for name, about in found.items():
@@ -46,7 +48,7 @@ def solve(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Print the best board after every supervision step.")] = False,
     figure: Annotated[Path | None, typer.Option(help="Plot the boards over the steps into this file.")] = None,
-    show: Annotated[int, typer.Option(min=0, help="Number of distinct solutions to print.")] = 4,
+    show: Annotated[int | None, typer.Option(min=0, help="Number of solutions to print; 4 by default.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the answers to this JSON file.")] = None,
 ) -> None:
     """Solve one puzzle: sample trajectories, verify their answers and print the distinct solutions.
@@ -56,24 +58,34 @@ def solve(
     """
     check_target(figure, FIGURES)
     check_target(json_file)
-    check_target(out)
+    check_target(out, (".jsonl", ".json"))
+    check_apart([model, file], figure=figure, json=json_file, out=out)
+    refuse_ignored(
+        (until is not None and sampling.width is not None, "--until decides how many samples there are: no --width.")
+    )
     if (puzzle is None) == (file is None) or (file is None) != (out is None):
         raise GramError("Give a puzzle, or --file with the puzzles and --out for the answers.")
     if file is not None and out is not None:
-        for name, value in (("until", until), ("watch", watch), ("figure", figure), ("json", json_file)):
-            if value:
+        for name, value in (
+            ("until", until),
+            ("watch", watch or None),
+            ("figure", figure),
+            ("json", json_file),
+            ("show", show),
+        ):
+            if value is not None:
                 raise GramError(f"--{name} is for a single puzzle: leave it out with --file.")
         raise typer.Exit(0 if solve_file(console, model, file, out, sampling, rule) else 3)
     solver = sampling.load(model)
     given = solver.task.parse(_standard_input() if puzzle == "-" else str(puzzle))
     chosen_by = solver.rule(rule)  # type: ignore[arg-type]
     options = sampling.given() | ({} if figure is None else {"keep_steps": True})
+    width = sampling.options(solver).width  # refuses what would be ignored
     if watch:
-        width = sampling.options(solver).width
         result = watch_search(console, solver, solver.stream(given, until=until or width, **options), chosen_by)
     else:
         result = solver.solve(given, until=until, rule=chosen_by, **options)
-    show_answers(console, result, show)
+    show_answers(console, result, 4 if show is None else show)
     if figure is not None:
         trajectories_figure(result, figure)
         say(f"Boards over the steps: {figure}")

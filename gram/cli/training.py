@@ -8,9 +8,10 @@ import typer
 
 from gram.checkpoints.find import find_model
 from gram.checkpoints.published import import_checkpoint
-from gram.cli.options import FIGURES, AllowOtherData, JsonFile, RecipeName, check_target, console, say, write_json
+from gram.cli.options import AllowOtherData, JsonFile, RecipeName, console, say, write_json
 from gram.cli.report import show_result, show_sweep
 from gram.cli.sweep import check_jobs, log_of, plan, run_jobs, summary
+from gram.cli.targets import FIGURES, check_apart, check_target
 from gram.config import find_recipe, load_recipe, parse_options
 from gram.errors import GramError
 from gram.plots.curves import runs_figure
@@ -75,7 +76,7 @@ def plot(
             raise GramError(f"{run} is not the folder of a run: {METRICS_FILE} is missing.")
         lines, problems = read_metrics(run)
         for problem in problems:
-            say(f"Warning: {problem}.")
+            say(f"Warning: {problem}")
         if not lines:
             raise GramError(f"{run} has no metrics yet.")
         found[str(run)] = lines
@@ -99,6 +100,7 @@ def sweep(
     """Train every combination of values side by side; print mean and standard deviation over the seeds."""
     check_target(json_file)
     path = find_recipe(recipe)
+    check_apart([path], json=json_file)
     planned = plan(overrides, out or Path("runs") / f"{_run_name(recipe)}-sweep", threads=threads)
     check_jobs(path, planned)
     with bar(console, "runs", len(planned)) as advance:

@@ -6,6 +6,8 @@ lines. With a list of bases, later ones win: a task's recipe, then the differenc
 overrides (`train.lr=3e-4`) come last.
 """
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
+from gram.config.dependent import check_dependent
 from gram.config.recipe import Recipe, parse_recipe
 from gram.errors import GramError
 
@@ -28,15 +31,31 @@ def load_recipe(path: str | Path, overrides: list[str] | None = None) -> Recipe:
     Raise `GramError` on anything unknown.
     """
     path = find_recipe(path)
-    merged = OmegaConf.create(_read_with_bases(path, seen=()))
+    below, own = _read_with_bases(path, seen=())
     _check_form(overrides or [], "train.lr=3e-4")
     source = f"Recipe {path} with {', '.join(overrides)}" if overrides else f"Recipe {path}"
     try:
         changes = OmegaConf.from_dotlist(list(overrides or []))
-        content = OmegaConf.to_container(_merge(merged, changes, source), resolve=True)
+        # Each level may hold what does nothing only as the base of another.
+        levels: list[Any] = [OmegaConf.to_container(part) for part in (own, changes)]
+        merged = [below, _merge(below, own, str(path))]
+        merged.append(_merge(merged[-1], changes, source))
+        contents: list[Any] = [OmegaConf.to_container(part, resolve=True) for part in merged]
     except UNREADABLE as error:
         raise GramError(f"{source}: {_in_one_line(error)}.") from error
-    return parse_recipe(content, source=str(path))
+    if not contents[1]:
+        raise GramError(f"Recipe {path} is empty: name a task and a model, or a base recipe.")
+    recipe = parse_recipe(contents[-1], source=str(path))
+    if changes:
+        check_dependent(levels[1], contents[2], partial(_settled, bases=contents[1]), source=f"Recipe {path}")
+    check_dependent(levels[0], contents[1], partial(_settled, bases=contents[0]), source=f"Recipe {path}")
+    return recipe
+
+
+def _settled(content: Mapping[str, Any], bases: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of a run; what `content` lacks comes from the base recipes, then from the defaults."""
+    merged: Any = OmegaConf.to_container(OmegaConf.merge(bases, content))
+    return parse_recipe(merged, source="The recipe").model_dump(mode="json")
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -55,9 +74,14 @@ def find_recipe(name: str | Path) -> Path:
 
 
 def _check_form(overrides: list[str], example: str) -> None:
+    keys = set()
     for override in overrides:
-        if "=" not in override:
+        key, equals, _ = override.partition("=")
+        if not equals:
             raise GramError(f"'{override}' is not of the form key=value, such as {example}.")
+        if key in keys:
+            raise GramError(f"{key} is given twice: give it once.")
+        keys.add(key)
 
 
 def parse_options(options: list[str]) -> dict[str, Any]:
@@ -70,8 +94,8 @@ def parse_options(options: list[str]) -> dict[str, Any]:
     return {str(key): value for key, value in dict(content).items()}  # type: ignore[arg-type]
 
 
-def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
-    """Read one YAML file on top of the file or files that its `base` key names (relative to it)."""
+def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> tuple[Any, Any]:
+    """Read the file or files that the `base` key of a YAML file names (relative to it), and the file's own content."""
     if path.resolve() in seen:
         raise GramError(f"Recipe {path} is its own base.")
     if not path.is_file():
@@ -87,9 +111,9 @@ def _read_with_bases(path: Path, seen: tuple[Path, ...]) -> Any:
     for name in [] if base is None else base if isinstance(base, ListConfig) else [base]:
         beside, shipped = path.parent / str(name), RECIPES / f"{name}.yaml"
         found = shipped if shipped.is_file() and not beside.is_file() else beside
-        below = _read_with_bases(found, (*seen, path.resolve()))
-        merged = _merge(merged, below, source=str(path))
-    return _merge(merged, content, source=str(path))
+        parts = _read_with_bases(found, (*seen, path.resolve()))
+        merged = _merge(merged, _merge(*parts, source=str(path)), source=str(path))
+    return merged, content
 
 
 def _merge(below: Any, above: Any, source: str) -> Any:

@@ -94,7 +94,8 @@ def _resample(batch: Batch, values: NDArray[np.float32], resampling: Resampling,
     width = values.shape[1]
     survivors = []
     for number, row in enumerate(values.astype(np.float64)):
-        weights = np.maximum(row, 1e-6) ** resampling.power
+        logs = np.log(np.maximum(row, 1e-6))
+        weights = np.exp(resampling.power * (logs - logs.max()))  # only their ratios count, and the largest is 1
         resampling.sample_sizes.setdefault(step, []).append(effective_sample_size(weights))
         puzzle = batch.puzzle[number * width : number * width + 1]
         key = derive(batch.puzzle_keys[torch.from_numpy(puzzle)], NOBODY, step)

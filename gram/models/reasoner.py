@@ -265,8 +265,12 @@ class Reasoner(Model):
     @property
     def supported(self) -> frozenset[str]:
         """The names of the sampling options that it supports."""
-        others = {"top_p", "steps"} if self.guidance.noisy else {"top_p", "steps", "temperature"}
-        return frozenset(SampleOptions.__dataclass_fields__) - others
+        unsupported = {"top_p", "steps"}
+        if not self.guidance.noisy:
+            unsupported.add("temperature")
+        if self.config.halting != "sigmoid":  # q_halt > q_continue has no threshold
+            unsupported.add("halt_at")
+        return frozenset(SampleOptions.__dataclass_fields__) - unsupported
 
     def is_deterministic(self, options: SampleOptions) -> bool:
         """Whether every trajectory of an input is the same, so that one is enough."""

@@ -63,10 +63,12 @@ def make_task(name: str, **options: Any) -> Task:
         option = contradicted[0]
         raise GramError(f"Task '{name}' and its option {option}={options[option]} contradict each other.")
     options = {**implied, **options}
-    known = list(inspect.signature(kind).parameters)
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise GramError(f"Task '{name}' has no option '{unknown[0]}'; it has {', '.join(known) or 'none'}.")
+    parameters = inspect.signature(kind, eval_str=True).parameters
+    for option, value in options.items():
+        if option not in parameters:
+            raise GramError(f"Task '{name}' has no option '{option}'; it has {', '.join(parameters) or 'none'}.")
+        if parameters[option].annotation is bool and not isinstance(value, bool):  # any word would count as true
+            raise GramError(f"Option {option} of task '{name}' is true or false, not '{value}'.")
     try:
         return kind(**options)
     except (TypeError, ValueError) as error:  # a word where a number belongs, for example

@@ -231,7 +231,7 @@ def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_
         ("gram", ["--steps", "3"], "'steps' means nothing to this model"),
         ("gram", ["--out", "boards.csv"], "must end in"),
         ("gram", ["--process", "p.mp4"], "must end in"),
-        ("gram", ["--process", "s.png"], "different names"),
+        ("gram", ["--process", "s.png"], "give it another name"),
         ("trm", ["--temperature", "3"], "'temperature' means nothing to this model"),
     ],
 )

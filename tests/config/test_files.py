@@ -36,8 +36,8 @@ def test_numbers_that_do_not_fit_64_bits_are_named(tmp_path: Path, key: str) -> 
         load_recipe(path, [f"{key}={2**63}"])
 
 
-def test_an_empty_recipe_holds_the_defaults(tmp_path: Path) -> None:
-    assert load_recipe(write(tmp_path, "empty.yaml", "")) == Recipe()
+def test_what_a_recipe_does_not_say_is_the_default(tmp_path: Path) -> None:
+    assert load_recipe(write(tmp_path, "short.yaml", "task: {name: nqueens}")) == Recipe()
 
 
 def test_overrides_win_over_the_file(good: Path) -> None:
@@ -68,9 +68,9 @@ def test_a_chain_of_bases_merges_section_by_section(tmp_path: Path) -> None:
 
 def test_later_bases_of_a_list_win_over_earlier_ones_and_the_file_over_all(tmp_path: Path) -> None:
     write(tmp_path, "task.yaml", "task: {options: {size: 4}}\nmodel: {dim: 32, layers: 3}\ntrain: {steps: 7}\n")
-    write(tmp_path, "kind.yaml", "model: {layers: 4, heads: 2}\n")
-    recipe = load_recipe(write(tmp_path, "both.yaml", "base: [task.yaml, kind.yaml]\nmodel: {heads: 1}\n"))
-    assert (recipe.model.dim, recipe.model.layers, recipe.model.heads) == (32, 4, 1)
+    write(tmp_path, "kind.yaml", "model: {layers: 4, transitions: 3}\n")
+    recipe = load_recipe(write(tmp_path, "both.yaml", "base: [task.yaml, kind.yaml]\nmodel: {transitions: 1}\n"))
+    assert (recipe.model.dim, recipe.model.layers, recipe.model.transitions) == (32, 4, 1)
     assert (recipe.task.options, recipe.train.steps) == ({"size": 4}, 7)
 
 

@@ -57,7 +57,9 @@ def machine() -> str:
 
 def losses(name: str, overrides: list[str]) -> list[float]:
     """The loss of each of the first updates of a recipe."""
-    recipe = load_recipe(RECIPES / f"{name}.yaml", [*SMALL, *overrides])
+    given = {override.partition("=")[0] for override in overrides}
+    small = [override for override in SMALL if override.partition("=")[0] not in given]
+    recipe = load_recipe(RECIPES / f"{name}.yaml", [*small, *overrides])
     torch.set_num_threads(1)
     task = make_task(recipe.task.name, **recipe.task.options)
     trainer = Trainer(recipe, task, task.split("train"), make_fabric("cpu", "32-true"))

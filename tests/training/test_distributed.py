@@ -44,6 +44,8 @@ def write_recipe(queens_recipe: RecipeBuilder, folder: Path, variant: str, **cha
     settings = {"steps": 10, "slots": 8, "save_every": 10, "eval_every": 5, "log_every": 5, "warmup": 20, "threads": 1}
     sections["train"] = settings | sections.get("train", {}) | changes
     content = queens_recipe(**sections).model_dump(mode="json")
+    for name in ("heads", *(("guidance_hidden",) if content["model"]["guidance"] == "none" else ())):
+        del content["model"][name]  # which do nothing here
     if variant == "puzzles":
         content["task"] = VARIANTS[variant]["task"]
     path = folder / f"{variant}.yaml"
