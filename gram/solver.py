@@ -11,7 +11,7 @@ import numpy as np
 from gram.checkpoints.folder import CONFIG_FILE, load_model, load_puzzle_table
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.inference.anytime import Anytime, Until
+from gram.inference.anytime import Anytime, Search, Until
 from gram.inference.estimate import Estimate, estimate
 from gram.inference.sample import Trajectories, sample
 from gram.inference.select import BY_HEADS, MEANING, Rule, check_rule, distinct, select
@@ -147,7 +147,7 @@ class Solver:
         goal = Until.parse(until)
         return Anytime(self.reasoner, self.task, given, chosen, goal, puzzle_id=puzzle_id, coverage=coverage)
 
-    def result(self, search: Anytime, rule: Rule | None = None) -> Result:
+    def result(self, search: Search, rule: Rule | None = None) -> Result:
         """The answers that a search has come to, at any moment after its first step."""
         rule = self.rule(rule)
         options = replace(search.options, width=search.found.steps.shape[1])

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gram.inference.noise import KeyedNoise, puzzle_digest
+from gram.inference.noise import KeyedNoise, noise_key
 from gram.models.reasoner import Reasoner, State
 from gram.options import SampleOptions
 from gram.tasks.base import Tokens
@@ -20,8 +21,22 @@ MOST_ROWS = 128
 BATCH_BYTES = 2**26
 """What all rows' states and noise may take, roughly; large models get fewer rows."""
 
+SHARED_OPTIONS = ("decode", "initial", "perturb", "halt_at")
+"""Options that all rows of a batch have in common; each puzzle may have its own seed, depth, temperature and halt."""
+
 Job = tuple[int, int]
 """(puzzle, trajectory) to be run"""
+
+
+class Puzzle(NamedTuple):
+    """A puzzle whose trajectories may be in the batch."""
+
+    given: Tokens
+    """[length]"""
+    options: SampleOptions
+    puzzle_id: int
+    key: bytes
+    """what its noise is keyed by"""
 
 
 @dataclass(frozen=True)
@@ -61,18 +76,31 @@ class Batch:
     def __init__(
         self, model: Reasoner, inputs: Tokens, options: SampleOptions, puzzle_ids: Tokens | None = None
     ) -> None:
-        if not model.config.puzzles:
-            puzzle_ids = None
-        elif puzzle_ids is None:
-            puzzle_ids = np.zeros(len(inputs), dtype=np.int64)
-        self.model, self.inputs, self.options, self.puzzle_ids = model, inputs, options, puzzle_ids
+        self.model, self.options = model, options
         self.device = model.h_init.device
-        self.noise = KeyedNoise(options.seed, self.device)
-        ids = [None] * len(inputs) if puzzle_ids is None else puzzle_ids.tolist()
-        self.digests = [puzzle_digest(tokens, number) for tokens, number in zip(inputs, ids, strict=True)]
-        self.puzzle, self.trajectory, self.step = (np.zeros(0, dtype=np.int64) for _ in range(3))
+        self.noise = KeyedNoise(self.device)
+        self.puzzles: dict[int, Puzzle] = {}
+        self.admitted = 0
+        for given, number in zip(inputs, [0] * len(inputs) if puzzle_ids is None else puzzle_ids, strict=True):
+            self.admit(given, options, int(number))
+        self.puzzle, self.trajectory, self.step, self.depth = (np.zeros(0, dtype=np.int64) for _ in range(4))
+        self.temperature, self.may_halt = np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.bool_)
         self.state = model.initial_state(0)
         self.e_x = torch.zeros_like(self.state.h)
+
+    def admit(self, given: Tokens, options: SampleOptions, puzzle_id: int = 0) -> int:
+        """Take in a puzzle [length] with options of its own, and return its number, for `add`."""
+        if any(getattr(options, name) != getattr(self.options, name) for name in SHARED_OPTIONS):
+            raise ValueError(f"all rows of a batch have the same {', '.join(SHARED_OPTIONS)}")
+        key = noise_key(options.seed, given, puzzle_id if self.model.config.puzzles else None)
+        number, self.admitted = self.admitted, self.admitted + 1
+        self.puzzles[number] = Puzzle(given, options, puzzle_id, key)
+        return number
+
+    def release(self, number: int) -> None:
+        """Forget a puzzle, and let its rows go."""
+        self.keep(self.puzzle != number)
+        del self.puzzles[number]
 
     def run(self, jobs: Iterable[Job], chunk: int | None = None) -> Iterator[Steps]:
         """All jobs to their ends, at most `chunk` at a time."""
@@ -92,6 +120,7 @@ class Batch:
         if not jobs:
             return
         puzzle, trajectory = np.array(jobs, dtype=np.int64).T
+        options = [self.puzzles[number].options for number in puzzle.tolist()]
         state = self.model.initial_state(len(jobs))
         if self.options.initial == "random":
             shape = state.h.shape[1:]
@@ -100,6 +129,10 @@ class Batch:
         self.puzzle = np.concatenate([self.puzzle, puzzle])
         self.trajectory = np.concatenate([self.trajectory, trajectory])
         self.step = np.concatenate([self.step, np.zeros_like(puzzle)])
+        self.depth = np.concatenate([self.depth, [each.depth for each in options]])
+        temperature = np.array([each.temperature for each in options], dtype=np.float32)
+        self.temperature = np.concatenate([self.temperature, temperature])
+        self.may_halt = np.concatenate([self.may_halt, [each.halt for each in options]])
         self.state = State.cat([self.state, state])
         self.e_x = torch.cat([self.e_x, self._encode(puzzle)])
 
@@ -109,6 +142,7 @@ class Batch:
         if going.all():
             return
         self.puzzle, self.trajectory, self.step = self.puzzle[going], self.trajectory[going], self.step[going]
+        self.depth, self.temperature, self.may_halt = self.depth[going], self.temperature[going], self.may_halt[going]
         index = torch.from_numpy(np.flatnonzero(going)).to(self.device)
         self.state, self.e_x = self.state.rows(index), self.e_x[index]
 
@@ -120,7 +154,6 @@ class Batch:
             self._perturbed(self.state),
             self.e_x,
             self._transition_noise(),
-            temperature=options.temperature,
             first_transition=torch.from_numpy(self.step * transitions).to(self.device),
         )
         self.state = output.state
@@ -131,7 +164,7 @@ class Batch:
             logits = logits - torch.log(-torch.log(uniform))
         readout = self.model.decoder.readout(self.state.h)
         self.step = self.step + 1
-        halted = self.model.wants_to_halt(readout, options.halt_at).cpu().numpy() & options.halt
+        halted = self.model.wants_to_halt(readout, options.halt_at).cpu().numpy() & self.may_halt
         return Steps(
             self.puzzle,
             self.trajectory,
@@ -139,16 +172,18 @@ class Batch:
             logits.argmax(dim=-1).cpu().numpy(),
             readout.value.sigmoid().cpu().numpy(),
             readout.q_halt.sigmoid().cpu().numpy(),
-            halted | (self.step >= options.depth),
+            halted | (self.step >= self.depth),
             halted,
             self.state.h,
         )
 
     def _transition_noise(self) -> "partial[Tensor]":
-        """The noise of transition t, drawn for all transitions at once."""
+        """The noise of transition t at each row's temperature, drawn for all transitions at once."""
         shape = (self.model.config.transitions, *self.state.h.shape[1:])
-        noisy = self.model.is_random and self.options.temperature > 0
+        noisy = self.model.is_random and bool(self.temperature.any())
         drawn = self._drawn("e", *shape) if noisy else torch.zeros(1, *shape, device=self.device)
+        if noisy and (self.temperature != 1).any():
+            drawn *= torch.from_numpy(self.temperature).to(self.device)[:, None, None, None]
         return partial(drawn.select, 1)
 
     def _perturbed(self, state: State) -> State:
@@ -159,13 +194,15 @@ class Batch:
     def _drawn(self, label: str, *shape: int) -> Tensor:
         """Noise [rows, *shape] of the step that each row is about to make."""
         rows = zip(self.puzzle.tolist(), self.trajectory.tolist(), self.step.tolist(), strict=True)
-        return self.noise.draw([(self.digests[p], t, f"{label}{step}") for p, t, step in rows], *shape)
+        return self.noise.draw([(self.puzzles[p].key, t, f"{label}{step}") for p, t, step in rows], *shape)
 
     def _keys(self, puzzle: Tokens, trajectory: Tokens, label: str) -> list[tuple[bytes, int, str]]:
         pairs = zip(puzzle.tolist(), trajectory.tolist(), strict=True)
-        return [(self.digests[p], t, label) for p, t in pairs]
+        return [(self.puzzles[p].key, t, label) for p, t in pairs]
 
     @torch.inference_mode()
     def _encode(self, puzzle: Tokens) -> Tensor:
-        ids = None if self.puzzle_ids is None else torch.from_numpy(self.puzzle_ids[puzzle]).to(self.device)
-        return self.model.encoder(torch.from_numpy(self.inputs[puzzle]).to(self.device), ids)  # type: ignore[no-any-return]
+        chosen = [self.puzzles[number] for number in puzzle.tolist()]
+        ids = torch.tensor([each.puzzle_id for each in chosen], device=self.device)
+        given = torch.from_numpy(np.stack([each.given for each in chosen])).to(self.device)
+        return self.model.encoder(given, ids if self.model.config.puzzles else None)  # type: ignore[no-any-return]

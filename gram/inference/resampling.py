@@ -95,7 +95,7 @@ def _resample(batch: Batch, values: NDArray[np.float32], resampling: Resampling,
     for number, row in enumerate(values.astype(np.float64)):
         weights = np.maximum(row, 1e-6) ** resampling.power
         resampling.sample_sizes.setdefault(step, []).append(effective_sample_size(weights))
-        key = (batch.digests[batch.puzzle[number * width]], NOBODY, f"r{step}")
+        key = (batch.puzzles[int(batch.puzzle[number * width])].key, NOBODY, f"r{step}")
         uniform = float(torch.special.ndtr(batch.noise.draw([key], 1)))
         survivors.append(number * width + systematic(weights, uniform))
     batch.state = batch.state.rows(torch.from_numpy(np.concatenate(survivors)).to(batch.device))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gram.errors import GramError
-from gram.inference.noise import KeyedNoise, puzzle_digest
+from gram.inference.noise import KeyedNoise, noise_key
 from gram.inference.sample import Trajectories, sample
 from gram.models.reasoner import Reasoner
 from gram.options import SampleOptions
@@ -108,9 +108,9 @@ def test_a_sample_can_be_repeated_and_leaves_torchs_generator_alone(model: Reaso
 
 def test_seeds_trajectories_and_puzzles_have_noise_of_their_own(model: Reasoner) -> None:
     drawn = [
-        KeyedNoise(seed, CPU).draw([(puzzle, trajectory, label)], 4)
+        KeyedNoise(CPU).draw([(noise_key(seed, puzzle), trajectory, label)], 4)
         for seed in (0, 1)
-        for puzzle in (b"a", b"b")
+        for puzzle in puzzles(2)
         for trajectory in (0, 1)
         for label in ("e0", "e1")
     ]
@@ -120,7 +120,7 @@ def test_seeds_trajectories_and_puzzles_have_noise_of_their_own(model: Reasoner)
 
 
 def test_noise_is_standard_normal(model: Reasoner) -> None:
-    noise = KeyedNoise(0, CPU).draw([(b"puzzle", i, "e0") for i in range(200)], 10, 10)
+    noise = KeyedNoise(CPU).draw([(b"puzzle", i, "e0") for i in range(200)], 10, 10)
     assert float(noise.mean()) == pytest.approx(0, abs=0.03)
     assert float(noise.std()) == pytest.approx(1, abs=0.03)
     across = torch.corrcoef(noise.flatten(1))  # trajectories are independent of each other
@@ -241,11 +241,11 @@ def test_a_trajectory_is_the_models_own_steps_and_its_figures_the_heads_of_the_l
     inputs, options = puzzles(3), replace(OPTIONS, width=2, temperature=0.7, seed=5)
     found = sample(model, inputs, options)
     for puzzle, trajectory in np.ndindex(3, 2):
-        digest, shape = puzzle_digest(inputs[puzzle]), (model.config.transitions, model.tokens, model.config.dim)
+        key, shape = noise_key(5, inputs[puzzle]), (model.config.transitions, model.tokens, model.config.dim)
         e_x, state = model.encoder(torch.from_numpy(inputs[[puzzle]])), model.initial_state(1)
         with torch.no_grad():
             for step in range(options.depth):
-                drawn = KeyedNoise(5, CPU).draw([(digest, trajectory, f"e{step}")], *shape)
+                drawn = KeyedNoise(CPU).draw([(key, trajectory, f"e{step}")], *shape)
                 state = model.step(state, e_x, lambda t, drawn=drawn: drawn[:, t], temperature=0.7).state
                 expected = model.decoder.logits(state.h).argmax(dim=-1)[0].tolist()
                 assert found.step_outputs[puzzle, trajectory, step].tolist() == expected
