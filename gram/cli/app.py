@@ -288,6 +288,7 @@ def main() -> None:
     import gram.cli.generation
     import gram.cli.inference
     import gram.cli.scores
+    import gram.cli.serve
     import gram.cli.training  # noqa: F401 - their commands register themselves
 
     try:
