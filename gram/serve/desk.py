@@ -85,10 +85,10 @@ class Desk:
             if refusal := beyond_limits(ask, limits):
                 raise GramError(refusal)
             given = parse(solver.task, ask.puzzle) if isinstance(ask, SolveRequest) else blank(solver.task)
-            chosen = {name: getattr(ask, name) for name in ("width", "depth", "temperature", "halt")}
-            options = solver.with_options(
-                seed=ask.seed, **{name: value for name, value in chosen.items() if value is not None}
-            )
+            usual = {"width": min(solver.options.width, limits.width), "depth": min(solver.options.depth, limits.depth)}
+            asked = {name: getattr(ask, name) for name in ("width", "depth", "temperature", "halt")}
+            chosen = usual | {name: value for name, value in asked.items() if value is not None}
+            options = solver.with_options(seed=ask.seed, **chosen)
             until = None if ask.until is None else _until(solver, ask.until, limits)
         except GramError as error:
             raise Refused(sentence(str(error))) from error

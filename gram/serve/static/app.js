@@ -16,6 +16,7 @@ import { Solutions, Wall } from "./wall.js";
 
 const $ = (id) => document.getElementById(id);
 const DIALS = ["width", "depth", "temperature"];
+const USUAL_WIDTH = 21;
 const FIRST_BOARD = { kind: "nqueens", rows: 8, columns: 8 };
 
 let models = [];
@@ -23,13 +24,15 @@ let chosen = null; // the model
 let editor = null;
 let recording = null;
 let running = null; // an AbortController
-let theme = readTheme();
+let theme = null;
 let themeName = startTheme($("theme"), (name) => {
   theme = readTheme();
   themeName = name;
   drawGallery();
   redraw();
 });
+
+theme = readTheme();
 
 const paths = new Paths($("paths"));
 const wall = new Wall($("wall"), () => redraw());
@@ -55,9 +58,14 @@ function labelOf(model) {
 
 const labelKey = ({ board, kind }) => JSON.stringify([board, kind]);
 
-/** Models that can be chosen: those that are random, and others whose board nobody else has. */
+const ORDER = ["nqueens", "sudoku", "colouring", "image", "text"];
+const rank = ({ board, kind }) => (board ? ORDER.indexOf(board.kind) + (kind === "generate" ? 10 : 0) : 99);
+
+/** Models that can be chosen, puzzles first: those that are random, and others whose board nobody else has. */
 const choices = () =>
-  models.filter((m) => !m.board || m.random || !models.some((o) => o.random && labelKey(o) === labelKey(m)));
+  models
+    .filter((m) => !m.board || m.random || !models.some((o) => o.random && labelKey(o) === labelKey(m)))
+    .sort((a, b) => rank(a) - rank(b));
 
 const rivalOf = (model) => models.find((m) => m.board && m.random === false && model.random && labelKey(m) === labelKey(model));
 
@@ -71,8 +79,8 @@ function showModels() {
       Object.assign(input, { type: "radio", name: "model", value: model.name });
       input.addEventListener("change", () => choose(models.find((m) => m.name === input.value)));
       label.append(input, document.createElement("span"));
-      $("models").append(label);
     }
+    if (input.parentNode.parentNode !== $("models") || model.status === "ready") $("models").append(input.parentNode);
     input.disabled = model.status !== "ready" || model.board.kind === "text";
     input.nextSibling.textContent = model.status === "ready" ? labelOf(model) : `${model.name}…`;
   }
@@ -89,7 +97,8 @@ function choose(model, settings = {}) {
   const examples = model.kind === "solve" ? examplesFor(model.board) : [];
   $("examples").replaceChildren(...examples.map((example) => exampleChip(example)));
   editor.load(settings.puzzle ?? examples[0]?.puzzle ?? "", placesFromText(settings.places));
-  for (const name of DIALS) setDial(name, settings[name] ?? model.defaults[name]);
+  const usual = { ...model.defaults, width: Math.min(model.defaults.width, USUAL_WIDTH) };
+  for (const name of DIALS) setDial(name, settings[name] ?? usual[name]);
   $("temperature-dial").hidden = !model.random;
   $("halt").checked = settings.halt === undefined ? model.defaults.halt : settings.halt === "true";
   $("until").value = ["first", "all"].includes(settings.until) ? settings.until : "";
@@ -150,7 +159,9 @@ function drawGallery() {
   }
 }
 
-const SEVEN = [..."..####.......#......#......#......#.....#......#.......#........"].map((c) => (c === "#" ? 2 : 1));
+const SEVEN = [
+  ..."........" + "..####.." + ".....#.." + "....#..." + "..####.." + "...#...." + "...#...." + "........",
+].map((c) => (c === "#" ? 2 : 1));
 
 const modelFor = (key) =>
   choices().find(
@@ -205,8 +216,10 @@ function clearStage(model) {
   paths.clear();
   rival.clear();
   solutions.clear(model.board.kind !== "image");
+  if ($("stage").getBoundingClientRect().top > 0.7 * innerHeight) $("stage").scrollIntoView({ behavior: "smooth" });
   for (const id of ["legend", "transport", "keep"]) $(id).hidden = true;
-  $("status").textContent = "Waiting for a place in the batch…";
+  document.body.classList.toggle("unchecked", model.board.kind === "image");
+  $("status").textContent = $("spoken").textContent = "Waiting for a place in the batch…";
 }
 
 function receive(name, content, model, request, places) {
@@ -227,6 +240,7 @@ function receive(name, content, model, request, places) {
     player.end();
     $("scrub").max = player.depth;
     $("keep").hidden = false;
+    $("spoken").textContent = summary(player.depth);
     redraw();
   }
 }

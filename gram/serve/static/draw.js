@@ -73,7 +73,7 @@ function drawQueens(context, board, { now, before, fade, given, agree, size, the
       if (wrong.has(i) && (here || lost)) markBroken(context, theme, x, y, cell);
       context.save();
       context.translate(x + cell / 2, y + cell / 2);
-      context.scale(cell, cell);
+      context.scale(1.12 * cell, 1.12 * cell);
       context.globalAlpha = alpha;
       context.fillStyle = context.strokeStyle = wrong.has(i) ? theme.broken : theme.ink;
       context.lineWidth = 0.06;
@@ -90,7 +90,7 @@ function drawDigits(context, board, { now, before, fade, given, agree, size, the
   context.fillStyle = theme.panel;
   context.fillRect(0, 0, size, size);
   context.textAlign = "center";
-  context.textBaseline = "central";
+  context.textBaseline = "middle";
   for (let i = 0; i < now.length; i++) {
     const x = (i % board.columns) * cell;
     const y = Math.floor(i / board.columns) * cell;

@@ -40,13 +40,17 @@ export class Paths {
       const [a, b] = [points[whole - 1], points[whole]];
       shown.push([a[0] + (b[0] - a[0]) * rest, a[1] + (b[1] - a[1]) * rest]);
     }
-    context.globalAlpha = chosen ? 1 : 0.42;
     context.strokeStyle = chosen || row?.valid ? theme.accent : theme.muted;
-    context.lineWidth = chosen ? 2.4 : 1.2;
-    context.lineJoin = "round";
-    context.beginPath();
-    shown.forEach((point, i) => (i ? context.lineTo(...point) : context.moveTo(...point)));
-    context.stroke();
+    context.lineWidth = chosen ? 2.4 : 1.3;
+    context.lineCap = "round";
+    for (let i = 1; i < shown.length; i++) {
+      const age = shown.length - 1 - i; // where a path has been fades, where it is going stands out
+      context.globalAlpha = chosen ? 1 : 0.07 + 0.5 * Math.exp(-age / 1.6);
+      context.beginPath();
+      context.moveTo(...shown[i - 1]);
+      context.lineTo(...shown[i]);
+      context.stroke();
+    }
     context.globalAlpha = 1;
     context.beginPath();
     context.arc(...shown.at(-1), chosen ? 6 : 4, 0, 2 * Math.PI);

@@ -58,6 +58,8 @@ export class Wall {
     const next = fade > 0 ? step + 1 : step;
     const agree = playhead < 1 ? null : agreementOf(recording.outputsAt(next));
     const numbers = recording.numbers;
+    this.root.classList.toggle("few", numbers.length <= 12);
+    this.root.classList.toggle("many", numbers.length > 28);
     for (const number of numbers.slice(0, MOST_TILES)) {
       const before = playhead < 1 ? undefined : recording.at(number, step);
       const row = playhead < 1 ? undefined : recording.at(number, next);
@@ -71,6 +73,10 @@ export class Wall {
     const { board } = recording;
     const width = button.clientWidth;
     if (!width) return;
+    const look = [row?.output.join(""), before?.output.join(""), fade.toFixed(2), Math.floor(playhead), width, theme.paper];
+    const others = agree ? recording.numbers.length + recording.reached : 0;
+    if (button.look === String([...look, others])) return; // nothing has changed since it was drawn
+    button.look = String([...look, others]);
     const canvas = button.firstChild;
     const height = (width * (board.rows ?? 1)) / (board.columns ?? 1);
     canvas.style.height = `${height + SPARK}px`;
@@ -78,7 +84,7 @@ export class Wall {
     drawTileAt(context, recording, number, { row, before, fade, agree, theme, playhead, width, height });
     const words = row
       ? `step ${Math.min(Math.floor(playhead), recording.rows[number].length)}, value ${row.value.toFixed(2)}, ${
-          row.valid ? "verified" : `${row.conflicts} broken rules`
+          board.kind === "image" ? "an image" : row.valid ? "verified" : `${row.conflicts} broken rules`
         }${row.halted ? ", halted" : ""}`
       : "not begun";
     button.setAttribute("aria-label", `Trajectory ${number + 1}: ${words}`);
@@ -114,8 +120,9 @@ export function drawTileAt(context, recording, number, { row, before, fade, agre
   context.lineWidth = row?.halted ? 2.5 : 1;
   context.stroke();
   const values = (recording.rows[number] ?? []).map((made) => made?.value ?? 0);
-  const badge = row?.valid ? 16 : 0;
-  const place = { x: 1, y: height + 5, width: width - 4 - badge, height: SPARK - 8, theme, lively: Boolean(row?.valid) };
+  const verified = row?.valid && board.kind !== "image"; // an image has no rules to be checked by
+  const badge = verified ? 16 : 0;
+  const place = { x: 1, y: height + 5, width: width - 4 - badge, height: SPARK - 8, theme, lively: verified };
   if (playhead >= 1) drawSparkline(context, values, playhead, recording.depth, place);
   if (badge) drawBadge(context, theme, width - 7, height + 5 + (SPARK - 8) / 2);
 }
@@ -185,7 +192,7 @@ function inProse(recording, step, found) {
   const estimate = recording.estimateAt(step);
   if (!estimate || total < 2) return part;
   const remain = Math.max(0, Math.round(estimate.solutions) - estimate.seen);
-  const range = estimate.high > estimate.low ? `${estimate.low} to ${estimate.high}` : `${estimate.high}`;
-  const rest = remain ? `about ${remain} remain unseen` : "few or none remain unseen";
-  return `${part} By how often each was found, there are ${range} in all: ${rest}.`;
+  const range = estimate.high > estimate.low ? ` (95% interval ${estimate.low} to ${estimate.high})` : "";
+  const rest = remain ? `about ${remain} remain unseen` : "none seems to be missing";
+  return `${part} By how often each was found there are about ${Math.round(estimate.solutions)} in all${range}: ${rest}.`;
 }
