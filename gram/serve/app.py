@@ -143,8 +143,11 @@ def _add_errors(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "body")
-        text = "The body is not JSON" if first["type"] == "json_invalid" else first["msg"]
-        return told(request, 422, sentence(f"{place}: {text}" if place and first["type"] != "json_invalid" else text))
+        if first["type"] == "json_invalid":
+            return told(request, 422, "The body is not JSON.")
+        if not place:
+            return told(request, 422, "The body must be a JSON object, sent as application/json.")
+        return told(request, 422, sentence(f"{place}: {first['msg']}"))
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
@@ -153,6 +156,8 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 400:  # FastAPI's answer to a body that is not even text
+            return told(request, 422, "The body is not JSON.")
         texts = {404: f"There is nothing at {request.url.path[:100]}.", 405: "This path takes another method."}
         text = texts.get(error.status_code, sentence(str(error.detail)))
         return told(request, error.status_code, text, **(error.headers or {}))
