@@ -35,12 +35,12 @@ def serve(
         from gram.serve.server import serve as run
     except ModuleNotFoundError as error:
         raise GramError(f"{error.name} is missing: install the extra, pip install 'gram-reasoning[serve]'.") from error
-    from gram.serve.settings import Limits, Settings, read_token, shipped_names
+    from gram.serve.settings import Limits, Settings, read_token, served_names, shipped_names
 
     if demo and models:
         raise GramError("--demo serves all shipped models: give either models or --demo.")
     settings = Settings(
-        models=tuple(shipped_names() if demo else dict.fromkeys(models or [])),
+        models=served_names(shipped_names() if demo else models or []),
         host=host,
         port=port,
         token=None if token_file is None else read_token(token_file),

@@ -38,7 +38,7 @@ class Desk:
 
     def load(self, name: str) -> None:
         """Load a model, and let it work once: what is compiled on first use is then compiled."""
-        solver = load(name, device=self.settings.device)
+        solver = load(self.settings.models[name], device=self.settings.device)
         _ = solver.reasoner  # refuses a model that has no supervision steps to batch
         given = np.ones(solver.task.length, dtype=np.int64)
         solver.solve(given, width=1, depth=1)

@@ -1,5 +1,6 @@
 """What the service allows, and where it listens."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -36,8 +37,8 @@ class Limits:
 class Settings:
     """How to serve."""
 
-    models: tuple[str, ...]
-    """shipped names, folders or hub ids; nothing else can be asked for"""
+    models: Mapping[str, str]
+    """by the name under which each is served: a shipped name, a folder or a hub id; nothing else can be asked for"""
     host: str = "127.0.0.1"
     port: int = 8000
     """0 takes a free one"""
@@ -47,6 +48,17 @@ class Settings:
     """of torch, in the one thread that runs the models"""
     device: str = "auto"
     limits: Limits = field(default_factory=Limits)
+
+
+def served_names(models: Iterable[str]) -> dict[str, str]:
+    """Give each model the name under which it is served: a folder's own name, so that no path is shown to clients."""
+    found: dict[str, str] = {}
+    for model in dict.fromkeys(models):
+        name = Path(model).resolve().name if Path(model).is_dir() else model
+        if name in found:
+            raise GramError(f"{found[name]} and {model} would both be served as '{name}': rename a folder.")
+        found[name] = model
+    return found
 
 
 def read_token(path: Path) -> str:

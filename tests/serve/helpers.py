@@ -19,7 +19,7 @@ from gram.config import Recipe
 from gram.models.build import build_model
 from gram.serve.app import create_app
 from gram.serve.service import Service
-from gram.serve.settings import Limits, Settings
+from gram.serve.settings import Limits, Settings, served_names
 from gram.tasks import make_task
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def running_service(
     *models: str | Path, token: str | None = None, limits: Limits | None = None
 ) -> Iterator[tuple[Service, object]]:
     """A service in this process with its app; all models are ready."""
-    settings = Settings(tuple(map(str, models)), token=token, limits=limits or Limits())
+    settings = Settings(served_names(map(str, models)), token=token, limits=limits or Limits())
     service = Service(settings)
     service.start()
     try:

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from gram.config import Recipe
+from gram.errors import GramError
 from gram.serve import schemas
 from gram.serve.app import create_app
 from gram.serve.service import Service
-from gram.serve.settings import Limits, Settings, read_token, shipped_names
+from gram.serve.settings import Limits, Settings, read_token, served_names, shipped_names
 from gram.solver import load, shipped_models
 from tests.serve.helpers import client_of, running_service, save_random_model
 
@@ -67,7 +68,7 @@ def events_of(response: httpx.Response) -> list[tuple[str, Any]]:
 
 def test_models_and_tasks_are_described(call: Call, folders: dict[str, Path]) -> None:
     models = schemas.Models.model_validate(call("GET", "/v1/models").json())
-    found = {Path(model.name).name: model for model in models.models}
+    found = {model.name: model for model in models.models}
     assert list(found) == list(folders)
     assert {name: (model.kind, model.random) for name, model in found.items()} == {
         "queens": ("solve", True),
@@ -85,7 +86,7 @@ def test_models_and_tasks_are_described(call: Call, folders: dict[str, Path]) ->
 
 
 def test_an_answer_is_the_solvers_result(call: Call, folders: dict[str, Path]) -> None:
-    answer = call("POST", "/v1/solve", model=str(folders["queens"]), puzzle=QUEENS, width=7, depth=3, seed=4)
+    answer = call("POST", "/v1/solve", model="queens", puzzle=QUEENS, width=7, depth=3, seed=4)
     assert answer.status_code == 200
     found = schemas.Answer.model_validate(answer.json())
     alone = load(folders["queens"]).solve(QUEENS, width=7, depth=3, seed=4)
@@ -97,7 +98,7 @@ def test_an_answer_is_the_solvers_result(call: Call, folders: dict[str, Path]) -
 
 
 def test_a_stream_has_every_step_and_ends_with_the_same_answer(call: Call, folders: dict[str, Path]) -> None:
-    ask = {"model": str(folders["queens"]), "puzzle": QUEENS, "width": 5, "depth": 4}
+    ask = {"model": "queens", "puzzle": QUEENS, "width": 5, "depth": 4}
     events = events_of(call("POST", "/v1/solve", **ask, stream=True, latent=True))
     assert [name for name, _ in events] == ["start"] + ["step"] * 4 + ["result"]
     assert [content["step"] for name, content in events if name == "step"] == [1, 2, 3, 4]
@@ -110,9 +111,7 @@ def test_a_stream_has_every_step_and_ends_with_the_same_answer(call: Call, folde
 
 
 def test_generation_needs_no_puzzle_and_verifies_nothing_without_rules(call: Call, folders: dict[str, Path]) -> None:
-    answer = schemas.Answer.model_validate(
-        call("POST", "/v1/generate", model=str(folders["digits"]), width=3, until="2").json()
-    )
+    answer = schemas.Answer.model_validate(call("POST", "/v1/generate", model="digits", width=3, until="2").json())
     assert not answer.checked
     assert not answer.best.verified
     assert answer.solutions == []
@@ -121,7 +120,7 @@ def test_generation_needs_no_puzzle_and_verifies_nothing_without_rules(call: Cal
 
 
 def test_a_deterministic_model_draws_one_trajectory(call: Call, folders: dict[str, Path]) -> None:
-    answer = call("POST", "/v1/solve", model=str(folders["trm"]), puzzle=QUEENS, width=9).json()
+    answer = call("POST", "/v1/solve", model="trm", puzzle=QUEENS, width=9).json()
     assert len(answer["trajectories"]) == answer["settings"]["width"] == 1
 
 
@@ -148,7 +147,7 @@ def test_a_deterministic_model_draws_one_trajectory(call: Call, folders: dict[st
 def test_bad_input_is_422_with_one_sentence(
     call: Call, folders: dict[str, Path], model: str, changes: dict[str, Any], sentence: str
 ) -> None:
-    answer = call("POST", "/v1/solve", **{"model": str(folders[model]), "puzzle": QUEENS, **changes})
+    answer = call("POST", "/v1/solve", **{"model": model, "puzzle": QUEENS, **changes})
     assert answer.status_code == 422
     error = schemas.Error.model_validate(answer.json())
     assert re.fullmatch(sentence, error.error, re.IGNORECASE), error.error
@@ -190,7 +189,7 @@ def test_assets_are_not_sent_twice(call: Call) -> None:
 
 
 def test_metrics_count_requests_and_steps(call: Call, folders: dict[str, Path]) -> None:
-    call("POST", "/v1/solve", model=str(folders["queens"]), puzzle=QUEENS)
+    call("POST", "/v1/solve", model="queens", puzzle=QUEENS)
     text = call("GET", "/metrics").text
     assert re.search(r'gram_requests_total\{path="/v1/solve",status="200"\} [1-9]', text)
     assert re.search(r'gram_row_steps_total\{model=".*queens"\} [1-9]', text)
@@ -200,7 +199,7 @@ def test_metrics_count_requests_and_steps(call: Call, folders: dict[str, Path]) 
 def test_a_full_queue_is_503_and_says_when_to_come_back(app: tuple[Service, object], folders: dict[str, Path]) -> None:
     async def crowd() -> list[httpx.Response]:
         async with client_of(app[1]) as client:
-            ask = {"model": str(folders["queens"]), "puzzle": QUEENS, "width": 50, "depth": 20}
+            ask = {"model": "queens", "puzzle": QUEENS, "width": 50, "depth": 20}
             return await asyncio.gather(*(client.post("/v1/solve", json=ask) for _ in range(6)))
 
     answers = asyncio.run(crowd())
@@ -225,12 +224,12 @@ def test_a_token_guards_the_api_but_not_the_page(folders: dict[str, Path]) -> No
 
 
 def test_a_model_that_is_loading_or_a_service_that_stops_is_503(folders: dict[str, Path]) -> None:
-    service = Service(Settings((str(folders["queens"]),)))
+    service = Service(Settings(served_names([str(folders["queens"])])))
     app = create_app(service)
 
     async def ask() -> list[httpx.Response]:
         async with client_of(app) as client:
-            body = {"model": str(folders["queens"]), "puzzle": QUEENS}
+            body = {"model": "queens", "puzzle": QUEENS}
             loading = [await client.post("/v1/solve", json=body), await client.get("/readyz"), await client.get("/")]
             service.stopping = True
             return [*loading, await client.post("/v1/solve", json=body)]
@@ -248,6 +247,15 @@ def test_token_files_and_shipped_names(tmp_path: Path) -> None:
     assert read_token(tmp_path / "token") == "secret"
     (tmp_path / "two").write_text("two words")
     for name in ("two", "missing"):
-        with pytest.raises(Exception, match="token file"):
+        with pytest.raises(GramError, match="token file"):
             read_token(tmp_path / name)
     assert shipped_names() == list(shipped_models())
+
+
+def test_a_folder_is_served_by_its_own_name(tmp_path: Path) -> None:
+    for place in ("a/queens", "b/queens"):
+        (tmp_path / place).mkdir(parents=True)
+    first, second = str(tmp_path / "a" / "queens"), str(tmp_path / "b" / "queens")
+    assert served_names(["nqueens-8", first, first]) == {"nqueens-8": "nqueens-8", "queens": first}
+    with pytest.raises(GramError, match="both be served as 'queens'"):
+        served_names([first, second])

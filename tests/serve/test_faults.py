@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from gram.serve.server import Server
-from gram.serve.settings import Limits, Settings
+from gram.serve.settings import Limits, Settings, served_names
 from tests.serve.helpers import Running, served
 
 PUZZLE = "Q..../...../...../...../....."
@@ -32,7 +32,7 @@ def server(queens_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def ask(server: Running, folder: Path, **changes: object) -> httpx.Response:
-    body = {"model": str(folder), "puzzle": PUZZLE, "width": 20, "depth": 10, **changes}
+    body = {"model": folder.name, "puzzle": PUZZLE, "width": 20, "depth": 10, **changes}
     return httpx.post(f"{server.address}/v1/solve", json=body, timeout=60)
 
 
@@ -53,7 +53,7 @@ def test_a_client_that_leaves_frees_its_rows(server: Running, queens_folder: Pat
     cancelled, memory = metric(server, "gram_cancelled_requests_total"), server.memory()
     body = json.dumps(
         {
-            "model": str(queens_folder),
+            "model": queens_folder.name,
             "puzzle": PUZZLE,
             "width": 100,
             "depth": 1_000_000,
@@ -106,7 +106,7 @@ def test_a_thousand_idle_connections_keep_nobody_out(server: Running, queens_fol
 
 
 def test_a_connection_that_asks_nothing_is_closed(queens_folder: Path) -> None:
-    server = Server(Settings((str(queens_folder),), limits=Limits(idle=1)))
+    server = Server(Settings(served_names([str(queens_folder)]), limits=Limits(idle=1)))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -129,7 +129,7 @@ def test_sigterm_under_load_answers_what_is_under_way_and_ends(queens_folder: Pa
         answers: list[httpx.Response] = []
 
         async def crowd() -> None:
-            body = {"model": str(queens_folder), "puzzle": PUZZLE, "width": 5, "depth": 1_000_000}
+            body = {"model": queens_folder.name, "puzzle": PUZZLE, "width": 5, "depth": 1_000_000}
             async with httpx.AsyncClient(timeout=60) as client:
                 under_way = [
                     asyncio.create_task(client.post(f"{server.address}/v1/solve", json=body | {"stream": stream}))

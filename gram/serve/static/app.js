@@ -229,11 +229,8 @@ function receive(name, content, model, request, places) {
     $("scrub").max = content.settings.depth;
   } else if (name === "step") {
     recording.add(content);
+    for (const id of ["legend", "transport"]) $(id).hidden = false;
     player.allow(recording.reached);
-    if (recording.reached === 1) {
-      for (const id of ["legend", "transport"]) $(id).hidden = false;
-      player.play();
-    }
     redraw();
   } else if (name === "result") {
     recording.result = content;

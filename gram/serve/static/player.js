@@ -17,9 +17,13 @@ export class Player {
     this.playing = false;
   }
 
-  /** Let the playhead go as far as `step`. */
+  /** Let the playhead go as far as `step`; it starts by itself, or, for visitors who want no motion, is there at once. */
   allow(step) {
+    const starts = this.limit === 0;
+    const follows = this.still.matches && this.at === this.limit;
     this.limit = Math.max(this.limit, step);
+    if (follows) this.go(this.limit);
+    else if (starts) this.play();
   }
 
   play() {
