@@ -55,8 +55,8 @@ def create_app(service: Service) -> Guard:
         lifespan=lifespan,
     )
     _add_errors(app)
-    _add_probes(app, service)
     _add_models(app, service)
+    _add_probes(app, service)
     assets = read_assets()
     for path, asset in assets.items():
         app.add_api_route(path, _asset_route(asset), methods=["GET", "HEAD"], include_in_schema=False)
@@ -65,6 +65,16 @@ def create_app(service: Service) -> Guard:
 
 
 def _add_models(app: FastAPI, service: Service) -> None:
+    @app.post("/v1/solve", responses=ANSWERS, response_class=Response, tags=["reasoning"])
+    async def solve(ask: schemas.SolveRequest, request: Request) -> Response:
+        """Sample trajectories for a puzzle, verify their answers, and return the distinct solutions."""
+        return await _respond(service, ask, request)
+
+    @app.post("/v1/generate", responses=ANSWERS, response_class=Response, tags=["reasoning"])
+    async def generate(ask: schemas.GenerateRequest, request: Request) -> Response:
+        """Sample boards or images from a blank input."""
+        return await _respond(service, ask, request)
+
     @app.get("/v1/models", response_model=schemas.Models, responses={401: ERRORS[401]}, tags=["models"])
     async def models() -> Any:
         """List the models that are served, and the limits of a request."""
@@ -76,16 +86,6 @@ def _add_models(app: FastAPI, service: Service) -> None:
     async def tasks() -> Any:
         """List the tasks of the models that are ready, and how their puzzles are written."""
         return {"tasks": service.tasks()}
-
-    @app.post("/v1/solve", responses=ANSWERS, response_class=Response, tags=["reasoning"])
-    async def solve(ask: schemas.SolveRequest, request: Request) -> Response:
-        """Sample trajectories for a puzzle, verify their answers, and return the distinct solutions."""
-        return await _respond(service, ask, request)
-
-    @app.post("/v1/generate", responses=ANSWERS, response_class=Response, tags=["reasoning"])
-    async def generate(ask: schemas.GenerateRequest, request: Request) -> Response:
-        """Sample boards or images from a blank input."""
-        return await _respond(service, ask, request)
 
 
 def _add_probes(app: FastAPI, service: Service) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from gram.config import Recipe
 from gram.errors import GramError
+from gram.inference.batch import Batch
 from gram.serve import schemas
 from gram.serve.app import create_app
 from gram.serve.service import Service
@@ -208,6 +209,21 @@ def test_a_full_queue_is_503_and_says_when_to_come_back(app: tuple[Service, obje
     assert full.json()["error"] == "The service is full."
     assert 1 <= int(full.headers["retry-after"]) <= 60
     assert app[0].pending == 0
+
+
+def test_a_model_that_raises_is_a_500_with_one_sentence(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Batch) -> None:
+        raise RuntimeError("secret of the machine")
+
+    ask = {"model": "queens", "puzzle": QUEENS}
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "advance", broken)
+        whole, streamed = call("POST", "/v1/solve", **ask), call("POST", "/v1/solve", **ask, stream=True)
+    assert (whole.status_code, whole.json()["error"]) == (500, "The model failed, and the log of the service says why.")
+    name, content = events_of(streamed)[-1]
+    assert (name, content["status"]) == ("error", 500)
+    assert "secret" not in whole.text + streamed.text
+    assert call("POST", "/v1/solve", **ask).status_code == 200
 
 
 def test_a_token_guards_the_api_but_not_the_page(folders: dict[str, Path]) -> None:

@@ -132,7 +132,7 @@ def test_a_sudoku_typed_by_hand_is_solved(visit: Callable[..., Page]) -> None:
 
 def test_a_graph_drawn_by_hand_is_coloured(visit: Callable[..., Page]) -> None:
     page = visit()
-    choose(page, "Colouring, 4 vertices")
+    choose(page, "Colouring 4")
     page.get_by_role("button", name="Clear").click()
     graph = page.locator("svg.graph")
     box = graph.bounding_box()
@@ -271,7 +271,7 @@ def test_axe_finds_no_violations(visit: Callable[..., Page], options: dict[str, 
     choose(page, "8 queens")
     run(page)
     check(page)
-    choose(page, "Colouring, 4 vertices")
+    choose(page, "Colouring 4")
     check(page)
     docs = visit("/docs", **options)
     expect(docs.get_by_text("/v1/generate", exact=True).first).to_be_visible()

@@ -16,7 +16,7 @@ import { Solutions, Wall } from "./wall.js";
 
 const $ = (id) => document.getElementById(id);
 const DIALS = ["width", "depth", "temperature"];
-const USUAL_WIDTH = 21;
+const USUAL_WIDTH = 20;
 const FIRST_BOARD = { kind: "nqueens", rows: 8, columns: 8 };
 
 let models = [];
@@ -49,7 +49,7 @@ function labelOf(model) {
   const plain = {
     nqueens: `${size} queens`,
     sudoku: kind === "generate" ? "Sudoku boards" : size === 9 ? "Sudoku" : `Sudoku ${size} × ${size}`,
-    colouring: `Colouring, ${size} vertices`,
+    colouring: `Colouring ${size}`,
     image: "Digits",
   }[board.kind];
   const twins = models.filter((other) => other.random && other.board && labelKey(other) === labelKey(model));

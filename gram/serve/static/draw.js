@@ -45,13 +45,13 @@ function tint(context, theme, strength, x, y, width, height) {
   context.globalAlpha = 1;
 }
 
-/** Mark a cell whose rule is broken: a corner and a line under it, so that it does not depend on colour alone. */
+/** Mark a cell whose rule is broken by a corner: a shape, so that it does not depend on colour alone. */
 function markBroken(context, theme, x, y, cell) {
   context.fillStyle = theme.broken;
   context.beginPath();
   context.moveTo(x + cell, y);
-  context.lineTo(x + cell, y + cell * 0.36);
-  context.lineTo(x + cell * 0.64, y);
+  context.lineTo(x + cell, y + cell * 0.32);
+  context.lineTo(x + cell * 0.68, y);
   context.fill();
 }
 
@@ -95,14 +95,14 @@ function drawDigits(context, board, { now, before, fade, given, agree, size, the
     const x = (i % board.columns) * cell;
     const y = Math.floor(i / board.columns) * cell;
     const fixed = given?.[i] > EMPTY;
-    if (agree && !fixed && now[i] > EMPTY) tint(context, theme, 0.5 * Math.max(0, agree(i, now[i]) - 0.15), x, y, cell, cell);
+    if (agree && !fixed && now[i] > EMPTY) tint(context, theme, 0.45 * Math.max(0, agree(i, now[i]) - 0.15), x, y, cell, cell);
     const bad = wrong.has(i) && !plain;
     if (bad) markBroken(context, theme, x, y, cell);
     const put = (token, alpha) => {
       if (token <= EMPTY || alpha <= 0) return;
       context.globalAlpha = alpha;
       context.font = `${fixed ? 700 : 400} ${cell * 0.66}px ui-sans-serif, system-ui, sans-serif`;
-      context.fillStyle = bad && !fixed ? theme.broken : theme.ink;
+      context.fillStyle = theme.ink;
       context.fillText(String(token - 1), x + cell / 2, y + cell * 0.54);
       context.globalAlpha = 1;
     };

@@ -35,6 +35,7 @@ class GridEditor {
     this.grid.setAttribute("role", "grid");
     this.grid.setAttribute("aria-label", "The puzzle");
     this.grid.style.gridTemplateColumns = `repeat(${board.columns}, minmax(0, 1fr))`;
+    this.grid.style.gridTemplateRows = `repeat(${board.rows}, minmax(0, 1fr))`;
     this.cells = [];
     for (let r = 0; r < board.rows; r++) this.grid.append(this.makeRow(r));
     this.grid.addEventListener("click", (event) => this.onClick(event));

@@ -10,7 +10,6 @@ export function startTheme(button, onChange) {
   const apply = () => {
     document.documentElement.dataset.theme = seen();
     button.textContent = `Theme: ${name}`;
-    button.setAttribute("aria-label", `Theme: ${name === "auto" ? "follow the system" : name}`);
   };
   apply();
   button.addEventListener("click", () => {

@@ -4,6 +4,7 @@ import { drawBoard, drawSparkline, sharpen } from "./draw.js";
 import { agreementOf, inWords } from "./rules.js";
 
 export const MOST_TILES = 64;
+const FEWEST = 5; // verified trajectories that an estimate is shown for
 const SPARK = 22; // pixels below the board
 
 export class Wall {
@@ -121,10 +122,17 @@ export function drawTileAt(context, recording, number, { row, before, fade, agre
   context.stroke();
   const values = (recording.rows[number] ?? []).map((made) => made?.value ?? 0);
   const verified = row?.valid && board.kind !== "image"; // an image has no rules to be checked by
-  const badge = verified ? 16 : 0;
+  const badge = board.kind === "image" ? 0 : 16;
   const place = { x: 1, y: height + 5, width: width - 4 - badge, height: SPARK - 8, theme, lively: verified };
   if (playhead >= 1) drawSparkline(context, values, playhead, recording.depth, place);
-  if (badge) drawBadge(context, theme, width - 7, height + 5 + (SPARK - 8) / 2);
+  if (verified) drawBadge(context, theme, width - 7, height + 5 + (SPARK - 8) / 2);
+  else if (row && badge) {
+    context.fillStyle = theme.muted;
+    context.font = "11px ui-sans-serif, system-ui, sans-serif";
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.fillText(row.conflicts, width - 2, height + 6 + (SPARK - 8) / 2);
+  }
 }
 
 function drawBadge(context, theme, x, y) {
@@ -191,6 +199,7 @@ function inProse(recording, step, found) {
   const part = `${verified} of ${total} ${total === 1 ? "trajectory is" : "trajectories are"} verified.`;
   const estimate = recording.estimateAt(step);
   if (!estimate || total < 2) return part;
+  if (estimate.samples < FEWEST) return `${part} Too few to tell how many solutions there are.`;
   const remain = Math.max(0, Math.round(estimate.solutions) - estimate.seen);
   const range = estimate.high > estimate.low ? ` (95% interval ${estimate.low} to ${estimate.high})` : "";
   const rest = remain ? `about ${remain} remain unseen` : "none seems to be missing";
