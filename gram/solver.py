@@ -17,7 +17,7 @@ from gram.checkpoints.folder import load_model, load_puzzle_table, save_model
 from gram.config import Recipe, SampleOptions, settings_text
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate as evaluate_model
-from gram.inference.anytime import Anytime, Until
+from gram.inference.anytime import Anytime, Search, Until
 from gram.inference.sample import Progress, Trajectories, sample
 from gram.inference.select import BY_HEADS, Rule, check_rule
 from gram.machine import choose_device, threads_for
@@ -195,7 +195,7 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
         goal = Until.parse(until)
         return Anytime(self.reasoner, self.task, given, chosen, goal, puzzle_id=puzzle_id, coverage=coverage)
 
-    def result(self, search: Anytime, rule: Rule | None = None) -> Result:
+    def result(self, search: Search, rule: Rule | None = None) -> Result:
         """The answers that a search has come to, at any moment after its first step."""
         rule = self.rule(rule)
         options = replace(search.options, width=search.found.steps.shape[1])

@@ -36,6 +36,7 @@ COMMANDS: dict[str, dict[str, Command]] = {
         "models": Command("solving:models", "List the shipped models: task, size and results."),
         "solve": Command("solving:solve", "Solve one puzzle, or every puzzle of a file."),
         "generate": Command("generation:generate", "Generate boards or images unconditionally."),
+        "serve": Command("serve:serve", "Serve models over HTTP, with a page to watch them reason."),
         "demo": Command("demo:demo", "Solve held-out puzzles with the shipped models, and draw the trajectories."),
     },
     TRAIN: {
@@ -44,6 +45,7 @@ COMMANDS: dict[str, dict[str, Command]] = {
         "tune": Command("evaluation:tune", "Choose depth and temperature on the validation split."),
         "sweep": Command("training:sweep", "Train every combination of values side by side."),
         "plot": Command("training:plot", "Plot the training curves of one or several runs."),
+        "migrate": Command("training:migrate_folder", "Convert a model or run of an older version."),
         "import": Command("training:import_model", "Convert a published HRM or TRM checkpoint."),
     },
     STUDY: {

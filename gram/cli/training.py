@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from gram.checkpoints.find import find_model
+from gram.checkpoints.migrate import migrate
 from gram.checkpoints.published import import_checkpoint
 from gram.cli.options import AllowOtherData, JsonFile, RecipeName, console, say, write_json
 from gram.cli.report import show_result, show_sweep
@@ -124,6 +125,21 @@ def import_model(
     """Convert a published HRM or TRM checkpoint to a gram model folder."""
     folder = import_checkpoint(checkpoint, kind, out, task=task, overrides=parse_options(overrides or []))
     say(f"Imported into {folder}")
+
+
+def migrate_folder(
+    folder: Annotated[Path, typer.Argument(help="A model or run folder that an older version of gram wrote.")],
+) -> None:
+    """Convert a model or run of an older version, in place.
+
+    Weights keep their values. An unfinished run of an older version cannot be resumed: train on from its weights with
+    `gram train RECIPE --from FOLDER`.
+    """
+    done = migrate(folder)
+    for line in done:
+        say(line)
+    if not done:
+        say(f"{folder} is in the present format already.")
 
 
 def _run_name(recipe: str) -> str:

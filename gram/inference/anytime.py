@@ -51,7 +51,72 @@ class Until:
         return cls("seconds" if seconds else "samples", float(until))
 
 
-class Anytime:
+class Search:
+    """What has been found for one puzzle, and whether it is enough; knows nothing of how trajectories are run."""
+
+    def __init__(
+        self, task: Task, given: Tokens, options: SampleOptions, until: Until, *, coverage: float = 0.95
+    ) -> None:
+        if not task.has_rules and until.kind in ("first", "all"):
+            raise GramError(f"Task {task.name} has no checker: give seconds or samples instead of '{until.kind}'.")
+        if not 0 < coverage <= 1:
+            raise GramError(f"coverage must be above 0 and at most 1, not {coverage}.")
+        self.task, self.given, self.options, self.until, self.coverage = task, given, options, until, coverage
+        self.found = Trajectories.empty(1, replace(options, width=1), task.length).select(np.s_[:, :0])
+        """[1, trajectories so far, ...] each with its latest output"""
+        self.started = time.monotonic()
+        self.seconds = 0.0
+        self.reason = ""
+        """why it stopped"""
+
+    @property
+    def estimate(self) -> Estimate:
+        """Of the number of solutions, by the verified outputs so far."""
+        outputs = self.task.canonical(self.found.outputs[0])
+        return estimate(distinct(outputs[self._valid(outputs)])[1])
+
+    def waves(self, largest: int = LARGEST_WAVE) -> Iterator[range]:
+        """Numbers of the trajectories to run next; `end_wave` comes before the next wave, and may end the search."""
+        limit = int(self.until.amount) if self.until.kind == "samples" else MOST
+        size, start = min(FIRST_WAVE, largest), 0
+        while start < limit and not self.reason:
+            stop = min(start + size, limit)
+            self.make_room(stop - start)
+            yield range(start, stop)
+            start, size = stop, min(2 * size, largest)
+        self.reason = self.reason or f"{self.found.steps.shape[1]} trajectories were the limit"
+
+    def make_room(self, count: int) -> None:
+        """Extend `found` by `count` trajectories."""
+        more = Trajectories.empty(1, replace(self.options, width=count), self.task.length)
+        self.found = self.found.joined(more)
+
+    def record(self, made: Steps) -> None:
+        """Take in what a step brought, and set `reason` if it is enough."""
+        self.found.record(made)
+        self.seconds = time.monotonic() - self.started
+        if self.until.kind == "first" and self._valid(self.task.canonical(made.outputs)).any():
+            self.reason = "a solution was verified"
+        if self.until.kind == "seconds" and self.seconds >= self.until.amount:
+            if not self.found.steps.max() > 1 and not made.ended.any():
+                raise GramError(
+                    f"A budget of {self.until.amount:g} seconds is too small: the first step took {self.seconds:.2g}."
+                )
+            self.reason = f"{self.until.amount:g} seconds were over"
+
+    def end_wave(self) -> None:
+        """Judge a whole wave, and set `reason` if it is enough."""
+        if self.until.kind != "all" or self.reason:
+            return
+        now = self.estimate
+        if now.samples >= FEWEST and now.coverage >= self.coverage:
+            self.reason = f"{now.seen} of at most {now.high} solutions were found"
+
+    def _valid(self, outputs: Tokens) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+        return self.task.verify(np.repeat(self.given[None], len(outputs), axis=0), outputs).valid
+
+
+class Anytime(Search):
     """One puzzle under way: iterate over it for every supervision step, and read the rest at any moment.
 
     Trajectory i is the same as trajectory i of `sample`, so thinking longer never changes what was found before.
@@ -68,69 +133,15 @@ class Anytime:
         puzzle_id: int = 0,
         coverage: float = 0.95,
     ) -> None:
-        if not task.has_rules and until.kind in ("first", "all"):
-            raise GramError(f"Task {task.name} has no checker: give seconds or samples instead of '{until.kind}'.")
-        if not 0 < coverage <= 1:
-            raise GramError(f"coverage must be above 0 and at most 1, not {coverage}.")
-        self.task, self.given, self.options, self.until, self.coverage = task, given, options, until, coverage
+        super().__init__(task, given, options, until, coverage=coverage)
         self.batch = Batch(model, given[None], options, np.array([puzzle_id]))
-        self.found = Trajectories.empty(1, replace(options, width=1), model.length).select(np.s_[:, :0])
-        """[1, trajectories so far, ...] each with its latest output"""
-        self.seconds = 0.0
-        self.reason = ""
-        """why it stopped"""
 
     def __iter__(self) -> Iterator[Steps]:
-        started = time.monotonic()
-        for wave in self._waves():
-            for made in self.batch.run(wave):
-                self.found.record(made)
-                self.seconds = time.monotonic() - started
-                self.reason = self._reason_now(made)
+        self.started = time.monotonic()
+        for wave in self.waves():
+            for made in self.batch.run((0, number) for number in wave):
+                self.record(made)
                 yield made
                 if self.reason:
                     return
-            self.reason = self._reason_between_waves()
-            if self.reason:
-                return
-        self.reason = self.reason or f"{self.found.steps.shape[1]} trajectories were the limit"
-
-    @property
-    def estimate(self) -> Estimate:
-        """Of the number of solutions, by the verified outputs so far."""
-        outputs = self.task.canonical(self.found.outputs[0])
-        return estimate(distinct(outputs[self._valid(outputs)])[1])
-
-    def _waves(self) -> Iterator[list[tuple[int, int]]]:
-        limit = int(self.until.amount) if self.until.kind == "samples" else MOST
-        size, start = FIRST_WAVE, 0
-        while start < limit:
-            stop = min(start + size, limit)
-            self._make_room(stop - start)
-            yield [(0, number) for number in range(start, stop)]
-            start, size = stop, min(2 * size, LARGEST_WAVE)
-
-    def _make_room(self, count: int) -> None:
-        more = Trajectories.empty(1, replace(self.options, width=count), self.task.length)
-        self.found = self.found.joined(more)
-
-    def _reason_now(self, made: Steps) -> str:
-        if self.until.kind == "first" and self._valid(self.task.canonical(made.outputs)).any():
-            return "a solution was verified"
-        if self.until.kind == "seconds" and self.seconds >= self.until.amount:
-            if not self.found.steps.max() > 1 and not made.ended.any():
-                raise GramError(
-                    f"A budget of {self.until.amount:g} seconds is too small: the first step took {self.seconds:.2g}."
-                )
-            return f"{self.until.amount:g} seconds were over"
-        return ""
-
-    def _reason_between_waves(self) -> str:
-        if self.until.kind != "all":
-            return ""
-        now = self.estimate
-        enough = now.samples >= FEWEST and now.coverage >= self.coverage
-        return f"{now.seen} of at most {now.high} solutions were found" if enough else ""
-
-    def _valid(self, outputs: Tokens) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-        return self.task.verify(np.repeat(self.given[None], len(outputs), axis=0), outputs).valid
+            self.end_wave()

@@ -97,7 +97,7 @@ def _resample(batch: Batch, values: NDArray[np.float32], resampling: Resampling,
         logs = np.log(np.maximum(row, 1e-6))
         weights = np.exp(resampling.power * (logs - logs.max()))  # only their ratios count, and the largest is 1
         resampling.sample_sizes.setdefault(step, []).append(effective_sample_size(weights))
-        puzzle = batch.puzzle[number * width : number * width + 1]
-        key = derive(batch.puzzle_keys[torch.from_numpy(puzzle)], NOBODY, step)
+        puzzle = batch.puzzles[int(batch.puzzle[number * width])]
+        key = derive(torch.tensor([puzzle.key]), NOBODY, step)
         survivors.append(number * width + systematic(weights, float(uniform(key))))
     batch.state = batch.state.rows(torch.from_numpy(np.concatenate(survivors)).to(batch.device))

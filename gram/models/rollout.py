@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -23,8 +23,22 @@ CPU_ROWS, CPU_BYTES = 128, 2**26
 GPU_ROWS, GPU_FRACTION = 8192, 0.25
 """A GPU needs thousands of rows to be busy; activations take about as much again as what is counted here."""
 
+SHARED_OPTIONS = ("decode", "initial", "perturb", "halt_at")
+"""Options that all rows of a batch have in common; each puzzle may have its own seed, depth, temperature and halt."""
+
 TRANSITION, INITIAL_H, INITIAL_L, PERTURB, DECODE = range(5)
 """Labels of the noise of a trajectory's step."""
+
+
+class Puzzle(NamedTuple):
+    """A puzzle whose trajectories may be in the batch."""
+
+    given: Tokens
+    """[length]"""
+    options: SampleOptions
+    puzzle_id: int
+    key: int
+    """what its noise is keyed by"""
 
 
 def automatic_chunk(model: "Reasoner") -> int:
@@ -50,19 +64,31 @@ class Batch:
     def __init__(
         self, model: "Reasoner", inputs: Tokens, options: SampleOptions, puzzle_ids: Tokens | None = None
     ) -> None:
-        if not model.config.puzzles:
-            puzzle_ids = None
-        elif puzzle_ids is None:
-            puzzle_ids = np.zeros(len(inputs), dtype=np.int64)
-        self.model, self.inputs, self.options, self.puzzle_ids = model, inputs, options, puzzle_ids
+        self.model, self.options = model, options
         self.device = model.device
-        ids = [None] * len(inputs) if puzzle_ids is None else puzzle_ids.tolist()
-        keys = [puzzle_key(tokens, number) for tokens, number in zip(inputs, ids, strict=True)]
-        self.puzzle_keys = derive(torch.tensor(keys, dtype=torch.long), options.seed)
-        """[puzzles] what the noise of each is keyed by"""
-        self.puzzle, self.trajectory, self.step = (np.zeros(0, dtype=np.int64) for _ in range(3))
+        self.puzzles: dict[int, Puzzle] = {}
+        self.admitted = 0
+        for given, number in zip(inputs, [0] * len(inputs) if puzzle_ids is None else puzzle_ids, strict=True):
+            self.admit(given, options, int(number))
+        self.puzzle, self.trajectory, self.step, self.depth = (np.zeros(0, dtype=np.int64) for _ in range(4))
+        self.temperature, self.may_halt = np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.bool_)
         self.state = model.initial_state(0)
         self.e_x = torch.zeros_like(self.state.h)
+
+    def admit(self, given: Tokens, options: SampleOptions, puzzle_id: int = 0) -> int:
+        """Take in a puzzle [length] with options of its own, and return its number, for `add`."""
+        if any(getattr(options, name) != getattr(self.options, name) for name in SHARED_OPTIONS):
+            raise ValueError(f"all rows of a batch have the same {', '.join(SHARED_OPTIONS)}")
+        key = puzzle_key(given, puzzle_id if self.model.config.puzzles else None)
+        key = int(derive(torch.tensor([key]), options.seed))
+        number, self.admitted = self.admitted, self.admitted + 1
+        self.puzzles[number] = Puzzle(given, options, puzzle_id, key)
+        return number
+
+    def release(self, number: int) -> None:
+        """Forget a puzzle, and let its rows go."""
+        self.keep(self.puzzle != number)
+        del self.puzzles[number]
 
     def run(self, jobs: Iterable[Job], chunk: int | None = None) -> Iterator[Steps]:
         """All jobs to their ends, at most `chunk` at a time."""
@@ -82,6 +108,7 @@ class Batch:
         if not jobs:
             return
         puzzle, trajectory = np.array(jobs, dtype=np.int64).T
+        options = [self.puzzles[number].options for number in puzzle.tolist()]
         state = self.model.initial_state(len(jobs))
         if self.options.initial == "random":
             key, shape = self.keys(puzzle, trajectory, np.zeros_like(puzzle)), state.h.shape[1:]
@@ -90,6 +117,10 @@ class Batch:
         self.puzzle = np.concatenate([self.puzzle, puzzle])
         self.trajectory = np.concatenate([self.trajectory, trajectory])
         self.step = np.concatenate([self.step, np.zeros_like(puzzle)])
+        self.depth = np.concatenate([self.depth, [each.depth for each in options]])
+        temperature = np.array([each.temperature for each in options], dtype=np.float32)
+        self.temperature = np.concatenate([self.temperature, temperature])
+        self.may_halt = np.concatenate([self.may_halt, [each.halt for each in options]])
         self.state = State.cat([self.state, state])
         self.e_x = torch.cat([self.e_x, self._encode(puzzle)])
 
@@ -99,6 +130,7 @@ class Batch:
         if going.all():
             return
         self.puzzle, self.trajectory, self.step = self.puzzle[going], self.trajectory[going], self.step[going]
+        self.depth, self.temperature, self.may_halt = self.depth[going], self.temperature[going], self.may_halt[going]
         index = torch.from_numpy(np.flatnonzero(going)).to(self.device)
         self.state, self.e_x = self.state.rows(index), self.e_x[index]
 
@@ -114,7 +146,6 @@ class Batch:
             state,
             self.e_x,
             self._noise(key),
-            temperature=options.temperature,
             first_transition=torch.from_numpy(self.step * transitions).to(self.device),
         )
         self.state = output.state
@@ -125,7 +156,7 @@ class Batch:
             logits = logits - torch.log(-torch.log(uniform))
         readout = self.model.decoder.readout(self.state.h)
         self.step = self.step + 1
-        halted = self.model.wants_to_halt(readout, options.halt_at).cpu().numpy() & options.halt
+        halted = self.model.wants_to_halt(readout, options.halt_at).cpu().numpy() & self.may_halt
         return Steps(
             self.puzzle,
             self.trajectory,
@@ -133,24 +164,33 @@ class Batch:
             logits.argmax(dim=-1).cpu().numpy(),
             readout.value.sigmoid().cpu().numpy(),
             readout.q_halt.sigmoid().cpu().numpy(),
-            halted | (self.step >= options.depth),
+            halted | (self.step >= self.depth),
             halted,
             self.state.h,
         )
 
     def keys(self, puzzle: Tokens, trajectory: Tokens, step: Tokens) -> Tensor:
         """Return what the noise of a step is keyed by: [rows], all arguments [rows]."""
-        key = self.puzzle_keys[torch.from_numpy(puzzle)]
+        key = torch.tensor([self.puzzles[number].key for number in puzzle.tolist()], dtype=torch.long)
         return derive(key, torch.from_numpy(trajectory), torch.from_numpy(step)).to(self.device)
 
     def _noise(self, key: Tensor) -> "Noise":
-        """Return the noise of every transition of a step with keys [rows]."""
-        if not self.model.guidance.noisy or self.options.temperature == 0:
+        """Return the noise of every transition of a step with keys [rows], at each row's temperature."""
+        if not self.model.guidance.noisy or not self.temperature.any():
             return lambda _transition: None
-        shape = self.state.h.shape[1:]
-        return lambda transition: normal(derive(key, TRANSITION, transition), *shape)
+        shape, scale = self.state.h.shape[1:], None
+        if (self.temperature != 1).any():
+            scale = torch.from_numpy(self.temperature).to(self.device)[:, None, None]
+
+        def draw(transition: int) -> Tensor:
+            noise = normal(derive(key, TRANSITION, transition), *shape)
+            return noise if scale is None else noise.mul_(scale)
+
+        return draw
 
     @torch.inference_mode()
     def _encode(self, puzzle: Tokens) -> Tensor:
-        ids = None if self.puzzle_ids is None else torch.from_numpy(self.puzzle_ids[puzzle]).to(self.device)
-        return self.model.encoder(torch.from_numpy(self.inputs[puzzle]).to(self.device), ids)  # type: ignore[no-any-return]
+        chosen = [self.puzzles[number] for number in puzzle.tolist()]
+        ids = torch.tensor([each.puzzle_id for each in chosen], device=self.device)
+        given = torch.from_numpy(np.stack([each.given for each in chosen])).to(self.device)
+        return self.model.encoder(given, ids if self.model.config.puzzles else None)  # type: ignore[no-any-return]

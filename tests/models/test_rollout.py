@@ -100,3 +100,33 @@ def test_a_gpu_gets_as_many_rows_as_its_memory_holds() -> None:
     assert rows_at_once(1000, 2**40) == GPU_ROWS
     assert rows_at_once(2**40, 2**30) == 1  # something must run
     assert rows_at_once(1000, None) == CPU_ROWS
+
+
+def test_puzzles_with_options_of_their_own_share_a_batch_and_answer_as_if_alone(
+    undecided: Reasoner, puzzles: Tokens
+) -> None:
+    each = [
+        replace(OPTIONS, width=3, seed=number, temperature=temperature, depth=3 + number, halt=number % 2 == 0)
+        for number, temperature in enumerate((1.0, 0.3, 0.0, 2.0))
+    ]
+    batch = Batch(undecided, puzzles[:0], OPTIONS)
+    numbers = [batch.admit(given, options) for given, options in zip(puzzles, each, strict=True)]
+    found: dict[tuple[int, int], tuple[list[int], int]] = {}
+    for made in batch.run([(number, trajectory) for trajectory in range(3) for number in numbers], chunk=5):
+        for row in np.flatnonzero(made.ended).tolist():
+            found[int(made.puzzle[row]), int(made.trajectory[row])] = (made.outputs[row].tolist(), int(made.step[row]))
+    for number, options in zip(numbers, each, strict=True):
+        alone = sample(undecided, puzzles[[number]], options)
+        for trajectory in range(3):
+            assert found[number, trajectory] == (alone.outputs[0, trajectory].tolist(), alone.steps[0, trajectory])
+
+
+def test_a_released_puzzle_leaves_nothing_behind(undecided: Reasoner, puzzles: Tokens) -> None:
+    batch = Batch(undecided, puzzles, OPTIONS)
+    batch.add(jobs(puzzles, 2))
+    batch.release(1)
+    assert sorted(set(batch.puzzle.tolist())) == [0, 2, 3]
+    assert set(batch.advance().puzzle.tolist()) == {0, 2, 3}
+    assert sorted(batch.puzzles) == [0, 2, 3]
+    with pytest.raises(ValueError, match="decode"):
+        batch.admit(puzzles[0], replace(OPTIONS, decode="sample"))

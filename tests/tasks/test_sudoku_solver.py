@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gram.errors import GramError
 from gram.tasks.sudoku.files import Puzzles, read_puzzles, rows_of, user_file
+from gram.tasks.sudoku.generated import SudokuHard
 from gram.tasks.sudoku.generator import distinct_boards, hard_puzzles, harden, minimal_puzzles, random_boards
 from gram.tasks.sudoku.solver import Digits, geometry, list_solutions, solve
 from gram.tasks.sudoku.symmetry import canonical_puzzles, fingerprints, random_symmetries, symmetric_pairs
@@ -226,3 +227,13 @@ def test_all_real_puzzles_load_solve_and_verify() -> None:
     cpu = time.process_time()
     assert symmetric_pairs(few.puzzles, few.solutions, many.puzzles, many.solutions) == []
     print(f"no symmetries between the two, CPU {time.process_time() - cpu:.1f} s")
+
+
+def test_a_board_that_keeps_a_search_busy_is_given_up() -> None:
+    # Norvig's: without a solution, and a search does not see why.
+    text = ".....5.8....6.1.43..........1.5........1.6...3.......553.....61........4........."
+    board = np.array([0 if cell == "." else int(cell) for cell in text])
+    with pytest.raises(GramError, match="it takes too long"):
+        list_solutions(board, limit=2, guess_limit=1000)
+    with pytest.raises(GramError, match="it takes too long"):
+        SudokuHard().parse(text)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PAD, BLANK = 0, 1
 SOLUTION_LIMIT = 1000
 """The most solutions that `solutions` lists: a nearly blank board has more than memory."""
+MOST_GUESSES = 100_000
+"""Guesses that checking a user's puzzle may take, a fraction of a second; the hardest known ones need a few hundred."""
 BITS_SET = np.array([number.bit_count() for number in range(1 << 9)])
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 
@@ -130,7 +132,7 @@ class SudokuBoard(Task):
                     f"the givens contradict each other: {token - 1} stands at {self._place(int(first))} and at "
                     f"{self._place(int(second))}"
                 )
-        solutions = list_solutions(tokens - 1, limit=2)
+        solutions = list_solutions(tokens - 1, limit=2, guess_limit=MOST_GUESSES)
         if len(solutions) != 1:
             has, cure = ("several solutions", "add") if len(solutions) else ("no solution", "change")
             raise GramError(f"the puzzle has {has}: {cure} a given")

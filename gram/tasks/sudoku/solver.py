@@ -298,11 +298,16 @@ def solve(boards: NDArray[Any], *, limit: int = 2, orders: Integers | None = Non
     return Solved(counts=figures[:, 0], guesses=figures[:, 1], first=first)
 
 
-def list_solutions(board: NDArray[Any], *, limit: int) -> Digits:
-    """Return the solutions [count, cells] of one board [cells], at most `limit` of them."""
+def list_solutions(board: NDArray[Any], *, limit: int, guess_limit: int = MANY_GUESSES) -> Digits:
+    """Return the solutions [count, cells] of one board [cells], at most `limit` of them.
+
+    `GramError` if that takes `guess_limit` guesses: some boards without a solution keep a search busy for hours.
+    """
     layout = geometry(round(len(board) ** 0.5))
     candidates = np.empty(layout.cells, dtype=np.int32)
     candidates_of(np.ascontiguousarray(board, dtype=np.int8), layout.size, candidates)
     found = np.zeros((limit, layout.cells), dtype=np.int8)
-    count, _ = search(candidates, layout.peers, layout.units, layout.ascending, found, limit)
+    count, guesses = search(candidates, layout.peers, layout.units, layout.ascending, found, limit, guess_limit)
+    if count < limit and guesses >= guess_limit:
+        raise GramError("it takes too long to find out whether the puzzle has one solution: add a given")
     return found[:count]

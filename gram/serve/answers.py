@@ -1,0 +1,154 @@
+"""Answers and events as JSON."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gram.inference.estimate import Estimate, estimate
+from gram.inference.select import distinct
+from gram.serve.run import Order, Outcome, Report
+from gram.tasks.base import Task, Tokens
+
+DIGITS = 4
+"""Digits after the point of values and latent states."""
+
+
+def encode(content: Any) -> bytes:
+    """Return compact JSON; not-a-number is an error and never sent."""
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+
+
+def answer(order: Order, outcome: Outcome) -> dict[str, Any]:
+    """Say what was found, in the form of `schemas.Answer`."""
+    result, found = outcome.result, outcome.result.trajectories
+    task = result.task
+    outputs = task.canonical(found.outputs[0])
+    verdict = task.verify(np.repeat(result.given[None], len(outputs), axis=0), outputs)
+    columns = {
+        "trajectory": outcome.numbers,
+        "output": outputs,
+        "value": _rounded(found.values[0]),
+        "confidence": _rounded(found.confidence[0]),
+        "steps": found.steps[0],
+        "valid": verdict.valid,
+        "conflicts": verdict.conflicts,
+    }
+    solutions = zip(result.distinct, result.counts.tolist(), strict=True) if task.has_rules else ()
+    return {
+        "request_id": order.request_id,
+        "model": order.model,
+        "task": task.name,
+        "given": result.given.tolist(),
+        "settings": settings_of(order) | {"width": len(outputs)},
+        "checked": task.has_rules,
+        "best": {
+            "tokens": result.best.tolist(),
+            "text": task.render(result.best, result.given),
+            "verified": bool(result.verified and task.has_rules),
+            "chosen_by": result.chosen_by,
+        },
+        "solutions": [
+            {"tokens": tokens.tolist(), "text": task.render(tokens, result.given), "count": count}
+            for tokens, count in solutions
+        ],
+        "estimate": None if result.estimate is None else as_json(result.estimate),
+        "trajectories": _rows(columns),
+        "stopped": result.stopped,
+        "seconds": round(outcome.seconds, DIGITS),
+    }
+
+
+def settings_of(order: Order) -> dict[str, Any]:
+    """The sampling options that decide the answer."""
+    options = {name: getattr(order.options, name) for name in ("width", "depth", "temperature", "seed", "halt")}
+    until = order.until
+    if until is None:
+        return {**options, "until": None}
+    amounts = {"seconds": f"{until.amount:g}s", "samples": f"{until.amount:g}"}
+    return {**options, "until": amounts.get(until.kind, until.kind)}
+
+
+def as_json(found: Estimate) -> dict[str, Any]:
+    """An estimate in the form of `schemas.EstimateOfSolutions`."""
+    return {
+        "seen": found.seen,
+        "samples": found.samples,
+        "solutions": round(found.chao1, DIGITS),
+        "low": found.low,
+        "high": found.high,
+        "known_next": round(found.good_turing, DIGITS),
+    }
+
+
+class Watch:
+    """Turns the reports of a streamed request into events, and counts the solutions as they appear."""
+
+    def __init__(self, task: Task, order: Order) -> None:
+        self.task, self.order = task, order
+        self.solved: dict[int, Tokens] = {}
+        """the verified output of each trajectory that has one now"""
+
+    def start(self) -> bytes:
+        """Return the first event: what will be done."""
+        content = {
+            "request_id": self.order.request_id,
+            "model": self.order.model,
+            "task": self.task.name,
+            "given": self.order.given.tolist(),
+            "settings": settings_of(self.order),
+        }
+        return event("start", content)
+
+    def step(self, report: Report) -> bytes:
+        """Return the event of one supervision step of a block of trajectories."""
+        made = report.made
+        outputs = self.task.canonical(made.outputs)
+        verdict = self.task.verify(np.repeat(self.order.given[None], len(outputs), axis=0), outputs)
+        columns = {
+            "trajectory": made.trajectory,
+            "output": outputs,
+            "value": _rounded(made.values),
+            "confidence": _rounded(made.confidence),
+            "ended": made.ended,
+            "halted": made.halted,
+            "valid": verdict.valid,
+            "conflicts": verdict.conflicts,
+        }
+        if report.sketch is not None:
+            columns["latent"] = _rounded(report.sketch)
+        content = {"step": int(made.step[0]), "rows": _rows(columns)}
+        if self.task.has_rules:
+            content["estimate"] = as_json(self._estimate(made.trajectory, outputs, verdict.valid))
+        return event("step", content)
+
+    def _estimate(self, numbers: Tokens, outputs: Tokens, valid: "np.ndarray[Any, np.dtype[np.bool_]]") -> Estimate:
+        for number, output, right in zip(numbers.tolist(), outputs, valid.tolist(), strict=True):
+            if right:
+                self.solved[number] = output
+            else:
+                self.solved.pop(number, None)
+        if not self.solved:
+            return estimate(np.zeros(0, dtype=np.int64))
+        return estimate(distinct(np.stack(list(self.solved.values())))[1])
+
+
+def event(name: str, content: Any) -> bytes:
+    """Return a server-sent event."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), encode(content))
+
+
+def small(report: Report) -> Report:
+    """Shrink a report that may wait for a slow client: tokens fit into 16 bits."""
+    return report._replace(made=replace(report.made, outputs=report.made.outputs.astype(np.int16)))
+
+
+def _rounded(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    return np.round(values.astype(np.float64), DIGITS)
+
+
+def _rows(columns: "dict[str, np.ndarray[Any, Any]]") -> list[dict[str, Any]]:
+    """Turn arrays, which share their first axis, into one dictionary per row."""
+    lists = [array.tolist() for array in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]

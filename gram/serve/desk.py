@@ -1,0 +1,164 @@
+"""Where requests meet the models: checks a request, hands it to the engine, and passes on what comes back.
+
+Everything that needs torch is behind this module, so that the page appears while it is still being imported.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+
+from gram.errors import GramError
+from gram.inference.anytime import Until
+from gram.machine import keep_freed_memory
+from gram.serve.answers import Watch, answer, encode, event, small
+from gram.serve.boards import HOW, blank, board_of, is_generated, parse
+from gram.serve.engine import Engine
+from gram.serve.errors import Overloaded, Refused, sentence
+from gram.serve.metrics import Metrics
+from gram.serve.run import Order, Outcome, Report
+from gram.serve.schemas import Ask, SolveRequest, beyond_limits
+from gram.serve.settings import Limits, Settings
+from gram.solver import Solver, load
+
+MOST_SECONDS = 60
+"""A client is never told to wait longer than this."""
+
+
+class Desk:
+    """The models that are ready, and the engine that runs them."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        keep_freed_memory()
+        self.settings = settings
+        self.engine = Engine(metrics, threads=settings.threads)
+        self.solvers: dict[str, Solver] = {}
+
+    def load(self, name: str) -> None:
+        """Load a model, and let it work once: what is compiled on first use is then compiled."""
+        solver = load(self.settings.models[name], device=self.settings.device)
+        _ = solver.reasoner  # refuses a model that has no supervision steps to batch
+        given = np.ones(solver.task.length, dtype=np.int64)
+        solver.solve(given, width=1, depth=1)
+        solver.task.solutions(given)
+        self.engine.add_model(name, solver)
+        self.solvers[name] = solver
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Describe a model that is ready, in the form of `schemas.Model`."""
+        solver = self.solvers[name]
+        return {
+            "name": name,
+            "status": "ready",
+            "task": solver.task.name,
+            "kind": "generate" if is_generated(solver.task) else "solve",
+            "board": board_of(solver.task),
+            "random": solver.reasoner.guidance.noisy,
+            "parameters": solver.model.parameter_count,
+            "defaults": {name: getattr(solver.options, name) for name in ("width", "depth", "temperature", "halt")},
+        }
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """Describe the tasks of the models that are ready, in the form of `schemas.TaskInfo`."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, solver in list(self.solvers.items()):
+            task, board = solver.task, board_of(solver.task)
+            entry: dict[str, Any] = {
+                "name": task.name,
+                "kind": "generate" if is_generated(task) else "solve",
+                "how": HOW[board["kind"]],
+                "board": board,
+                "vocab_size": task.vocab_size,
+                "length": task.length,
+                "has_rules": task.has_rules,
+                "models": [],
+            }
+            found.setdefault(task.name, entry)["models"].append(name)
+        return list(found.values())
+
+    def order(self, ask: Ask, request_id: str) -> Order:
+        """Check a request for a model that is ready; `Refused` with one sentence if it cannot be done."""
+        limits, solver = self.settings.limits, self.solvers[ask.model]
+        try:
+            if refusal := beyond_limits(ask, limits):
+                raise GramError(refusal)
+            given = parse(solver.task, ask.puzzle) if isinstance(ask, SolveRequest) else blank(solver.task)
+            usual = {"width": min(solver.options.width, limits.width), "depth": min(solver.options.depth, limits.depth)}
+            asked = {name: getattr(ask, name) for name in ("width", "depth", "temperature", "halt")}
+            chosen = usual | {name: value for name, value in asked.items() if value is not None}
+            options = solver.with_options(seed=ask.seed, **chosen)
+            until = None if ask.until is None else _until(solver, ask.until, limits)
+        except GramError as error:
+            raise Refused(sentence(str(error))) from error
+        return Order(request_id, ask.model, given, options, until, limits.seconds, ask.stream, ask.latent)
+
+    def retry_after(self) -> int:
+        """Estimate how many seconds it takes until there is room."""
+        seconds = sum(lane.seconds_left for lane in list(self.engine.lanes.values()))
+        return max(1, min(MOST_SECONDS, math.ceil(seconds / 2)))
+
+    def converse(self, order: Order) -> "Conversation":
+        """Hand a request to the engine."""
+        return Conversation(self, order)
+
+
+class Conversation:
+    """A request that the engine has, seen from the event loop."""
+
+    def __init__(self, desk: Desk, order: Order) -> None:
+        self.desk, self.order = desk, order
+        self.loop = asyncio.get_running_loop()
+        self.news: asyncio.Queue[object] = asyncio.Queue()
+        self.ticket = desk.engine.submit(order, self._notify)
+
+    def _notify(self, item: object) -> None:
+        """Pass on an item; called in the engine's thread."""
+        if isinstance(item, Report):
+            item = small(item)
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.news.put_nowait, item)
+
+    async def answer(self) -> bytes:
+        """Wait for the answer; raises what the engine met instead."""
+        while True:
+            item = await self.news.get()
+            if isinstance(item, Outcome):
+                return encode(answer(self.order, item))
+            if isinstance(item, GramError):
+                raise item if isinstance(item, Refused) else Refused(sentence(str(item)))
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Give the events of a streamed request: start, one per step and block, and the result or an error."""
+        watch = Watch(self.desk.solvers[self.order.model].task, self.order)
+        yield watch.start()
+        while True:
+            item = await self.news.get()
+            if isinstance(item, Report):
+                yield watch.step(item)
+            elif isinstance(item, Outcome):
+                yield event("result", answer(self.order, item))
+                return
+            elif isinstance(item, GramError):
+                status = item.status if isinstance(item, Refused) else 422
+                content = {"error": sentence(str(item)), "status": status, "request_id": self.order.request_id}
+                if isinstance(item, Overloaded):
+                    content["retry_after"] = item.retry_after
+                yield event("error", content)
+                return
+
+    def leave(self) -> None:
+        """Free the request's rows."""
+        self.ticket.cancel()
+
+
+def _until(solver: Solver, text: str, limits: Limits) -> Until:
+    until = Until.parse(text)
+    if until.kind == "samples" and (until.amount != int(until.amount) or until.amount > limits.width):
+        raise GramError(f"until must be a whole number of samples up to {limits.width} here, not {text}.")
+    if until.kind == "seconds" and until.amount > limits.seconds:
+        raise GramError(f"until must be at most {limits.seconds:g} seconds here, not {text}.")
+    if until.kind in ("first", "all") and not solver.task.has_rules:
+        raise GramError(f"Task {solver.task.name} has no checker: give seconds or samples instead of '{until.kind}'.")
+    return until

@@ -1,0 +1,207 @@
+"""One request under way: which trajectories it still needs, and what its steps have brought."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gram.config import SampleOptions
+from gram.inference.anytime import Search, Until
+from gram.models.base import Steps
+from gram.result import Result
+from gram.solver import Solver
+from gram.tasks.base import Tokens
+
+BLOCK = 32
+"""Trajectories whose steps are reported together."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a request asks for, once it has been checked."""
+
+    request_id: str
+    model: str
+    given: Tokens
+    options: SampleOptions
+    until: Until | None
+    seconds: float
+    """until what has been found must do"""
+    stream: bool = False
+    latent: bool = False
+
+
+class Report(NamedTuple):
+    """One supervision step of a block of trajectories, in order of their numbers."""
+
+    made: Steps
+    sketch: NDArray[np.float32] | None
+    """[rows, numbers] of the latent states, if they were asked for"""
+
+
+class Outcome(NamedTuple):
+    """How a request ended."""
+
+    result: Result
+    numbers: Tokens
+    """[width] of the trajectories in the result"""
+    seconds: float
+    """from the first step to the last"""
+
+
+class Block:
+    """Trajectories that began together; a step is reported when all of them have made it.
+
+    So what is reported, and when a search stops, does not depend on what else is in the batch.
+    """
+
+    def __init__(self, numbers: range) -> None:
+        self.first = numbers.start
+        self.waiting = list(reversed(numbers))
+        self.reached = np.zeros(len(numbers), dtype=np.int64)
+        self.ended = np.zeros(len(numbers), dtype=np.bool_)
+        self.reported = 0
+        self.parts: dict[int, list[Report]] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it has been reported."""
+        return bool(self.ended.all()) and not self.parts
+
+    def take(self, report: Report) -> None:
+        """Keep what some of the rows, which may be at different steps, have made."""
+        places = report.made.trajectory - self.first
+        self.reached[places], self.ended[places] = report.made.step, report.made.ended
+        for step in np.unique(report.made.step).tolist():
+            self.parts.setdefault(step, []).append(rows_of(report, report.made.step == step))
+
+    def ready(self) -> Iterator[Report]:
+        """Give each step that the whole block has made, once."""
+        slowest = np.where(self.ended, np.iinfo(np.int64).max, self.reached).min()
+        while self.parts and self.reported < slowest:
+            self.reported += 1
+            yield joined(self.parts.pop(self.reported))
+
+
+PER_ROW = ("puzzle", "trajectory", "step", "outputs", "values", "confidence", "ended", "halted")
+"""What `Steps` has of each row, but the states."""
+
+
+def rows_of(report: Report, chosen: NDArray[np.bool_]) -> Report:
+    """Select rows of a report, without their states."""
+    made: dict[str, Any] = {name: getattr(report.made, name)[chosen] for name in PER_ROW}
+    made["puzzle"] = np.zeros_like(made["puzzle"])  # to the request, its one puzzle has the number 0
+    sketch = None if report.sketch is None else report.sketch[chosen]
+    return Report(Steps(**made, h=report.made.h[:0]), sketch)
+
+
+def joined(parts: list[Report]) -> Report:
+    """Put rows of one step together, in order of their numbers."""
+    order = np.argsort(np.concatenate([part.made.trajectory for part in parts]))
+    made: dict[str, Any] = {
+        name: np.concatenate([getattr(part.made, name) for part in parts])[order] for name in PER_ROW
+    }
+    sketches = [part.sketch for part in parts if part.sketch is not None]
+    return Report(Steps(**made, h=parts[0].made.h), np.concatenate(sketches)[order] if sketches else None)
+
+
+class Ticket:
+    """A request that was handed in; any thread may cancel it, and its rows go at the next step."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Say that nobody waits for the answer any more."""
+        self.cancelled = True
+
+
+class Run:
+    """One request in the engine; all of it but its ticket belongs to the engine's thread."""
+
+    def __init__(
+        self, solver: Solver, order: Order, ticket: Ticket, rows: int, notify: Callable[[object], None]
+    ) -> None:
+        """Prepare the request; `rows` is how many trajectories the batch holds.
+
+        `notify` is called in the engine's thread: with each `Report` of a streamed request, and in the end with the
+        `Outcome`, or with the exception that it met.
+        """
+        self.solver, self.order, self.ticket, self.notify = solver, order, ticket, notify
+        self.until = order.until or Until("samples", order.options.width)
+        self.search = Search(solver.task, order.given, order.options, self.until)
+        self.blocks: list[Block] = []
+        self.begun = False
+        self.deadline = time.monotonic() + order.seconds
+        if self.until.kind == "samples":
+            count = 1 if solver.model.is_deterministic(order.options) else int(self.until.amount)
+            self.search.make_room(count)
+            self.blocks = [Block(range(start, min(start + BLOCK, count))) for start in range(0, count, BLOCK)]
+            self.waves: Iterator[range] = iter(())
+        else:
+            self.waves = self.search.waves(rows)
+            self._next_wave()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.blocks
+
+    @property
+    def remaining(self) -> int:
+        """How many row-steps it will take at most, as far as is known."""
+        return sum(int((self.order.options.depth - block.reached[~block.ended]).sum()) for block in self.blocks)
+
+    def begin(self, most: int) -> tuple[list[int], bool]:
+        """Take at most `most` trajectories of one block to start with; and whether the block has more of them."""
+        if not self.begun:
+            self.begun, self.search.started = True, time.monotonic()
+        for block in self.blocks:
+            if block.waiting:
+                chosen = [block.waiting.pop() for _ in range(min(most, len(block.waiting)))]
+                return chosen, bool(block.waiting)
+        return [], False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has trajectories that have not begun."""
+        return any(block.waiting for block in self.blocks)
+
+    def take(self, report: Report) -> None:
+        """Take in what a step of the batch brought for this request's rows."""
+        for block in self.blocks:
+            inside = (report.made.trajectory >= block.first) & (
+                report.made.trajectory < block.first + len(block.reached)
+            )
+            if not inside.any():
+                continue
+            block.take(rows_of(report, inside))
+            for ready in block.ready():
+                self.search.record(ready.made)
+                if self.order.stream:
+                    self.notify(ready)
+                if self.search.reason:
+                    self.blocks = []
+                    return
+        self.blocks = [block for block in self.blocks if not block.done]
+        if not self.blocks:
+            self.search.end_wave()
+            self._next_wave()
+
+    def _next_wave(self) -> None:
+        wave = next(self.waves, None)
+        self.blocks = [] if wave is None else [Block(wave)]
+
+    def stop(self, reason: str) -> bool:
+        """End it with what there is; return whether there is anything."""
+        self.blocks, self.search.reason = [], reason
+        return bool((self.search.found.steps > 0).any())
+
+    def outcome(self) -> Outcome:
+        """Judge what has been found, without trajectories that were never begun."""
+        numbers = np.flatnonzero(self.search.found.steps[0])
+        self.search.found = self.search.found.select(np.s_[:, numbers])
+        return Outcome(self.solver.result(self.search), numbers, self.search.seconds)

@@ -1,0 +1,371 @@
+// The page: puts the parts together.
+
+import { fetchModels, setToken, stream } from "./api.js";
+import { drawBoard, readTheme, sharpen } from "./draw.js";
+import { makeEditor } from "./editor.js";
+import { EXAMPLES, examplesFor } from "./examples.js";
+import { asGif, asJson, asPng, download } from "./keep.js";
+import { placesFromText, placesToText, readLink, writeLink } from "./link.js";
+import { Paths } from "./paths.js";
+import { Player } from "./player.js";
+import { Recording } from "./recording.js";
+import { Rival } from "./rival.js";
+import { tokensOf } from "./rules.js";
+import { startTheme } from "./theme.js";
+import { Solutions, Wall } from "./wall.js";
+
+const $ = (id) => document.getElementById(id);
+const DIALS = ["width", "depth", "temperature"];
+const USUAL_WIDTH = 20;
+const FIRST_BOARD = { kind: "nqueens", rows: 8, columns: 8 };
+
+let models = [];
+let chosen = null; // the model
+let editor = null;
+let recording = null;
+let running = null; // an AbortController
+let theme = null;
+let themeName = startTheme($("theme"), (name) => {
+  theme = readTheme();
+  themeName = name;
+  drawGallery();
+  redraw();
+});
+
+theme = readTheme();
+
+const paths = new Paths($("paths"));
+const wall = new Wall($("wall"), () => redraw());
+const solutions = new Solutions($("found"), $("found-count"), $("estimate"));
+const rival = new Rival($("rival"));
+const player = new Player(() => redraw());
+
+// --- the puzzle -------------------------------------------------------------------------------------------------------
+
+function labelOf(model) {
+  const { board, kind, name } = model;
+  if (!board) return name;
+  const size = board.rows ?? board.vertices;
+  const plain = {
+    nqueens: `${size} queens`,
+    sudoku: kind === "generate" ? "Sudoku boards" : size === 9 ? "Sudoku" : `Sudoku ${size} × ${size}`,
+    colouring: `Colouring ${size}`,
+    image: "Digits",
+  }[board.kind];
+  const twins = models.filter((other) => other.random && other.board && labelKey(other) === labelKey(model));
+  return twins.length > 1 ? `${plain} (${name})` : (plain ?? name);
+}
+
+const labelKey = ({ board, kind }) => JSON.stringify([board, kind]);
+
+const ORDER = ["nqueens", "sudoku", "colouring", "image", "text"];
+const rank = ({ board, kind }) => (board ? ORDER.indexOf(board.kind) + (kind === "generate" ? 10 : 0) : 99);
+
+/** Models that can be chosen, puzzles first: those that are random, and others whose board nobody else has. */
+const choices = () =>
+  models
+    .filter((m) => !m.board || m.random || !models.some((o) => o.random && labelKey(o) === labelKey(m)))
+    .sort((a, b) => rank(a) - rank(b));
+
+const rivalOf = (model) => models.find((m) => m.board && m.random === false && model.random && labelKey(m) === labelKey(model));
+
+function showModels() {
+  $("loading")?.remove();
+  for (const model of choices()) {
+    let input = [...$("models").querySelectorAll("input")].find((each) => each.value === model.name);
+    if (!input) {
+      const label = document.createElement("label");
+      input = document.createElement("input");
+      Object.assign(input, { type: "radio", name: "model", value: model.name });
+      input.addEventListener("change", () => choose(models.find((m) => m.name === input.value)));
+      label.append(input, document.createElement("span"));
+    }
+    if (input.parentNode.parentNode !== $("models") || model.status === "ready") $("models").append(input.parentNode);
+    input.disabled = model.status !== "ready" || model.board.kind === "text";
+    input.nextSibling.textContent = model.status === "ready" ? labelOf(model) : `${model.name}…`;
+  }
+  for (const label of $("models").querySelectorAll("label")) {
+    if (!choices().some((model) => model.name === label.firstChild.value)) label.remove();
+  }
+}
+
+function choose(model, settings = {}) {
+  chosen = model;
+  const input = [...$("models").querySelectorAll("input")].find((each) => each.value === model.name);
+  if (input) input.checked = true;
+  editor = makeEditor($("editor"), $("editor-help"), model.board, model.kind, () => say(""));
+  const examples = model.kind === "solve" ? examplesFor(model.board) : [];
+  $("examples").replaceChildren(...examples.map((example) => exampleChip(example)));
+  editor.load(settings.puzzle ?? examples[0]?.puzzle ?? "", placesFromText(settings.places));
+  const usual = { ...model.defaults, width: Math.min(model.defaults.width, USUAL_WIDTH) };
+  for (const name of DIALS) setDial(name, settings[name] ?? usual[name]);
+  $("temperature-dial").hidden = !model.random;
+  $("halt").checked = settings.halt === undefined ? model.defaults.halt : settings.halt === "true";
+  $("until").value = ["first", "all"].includes(settings.until) ? settings.until : "";
+  if (settings.seed !== undefined) $("seed").value = settings.seed;
+  const other = rivalOf(model);
+  $("beside-line").hidden = !other;
+  $("beside-name").textContent = other ? `Beside it ${other.name}, which has one deterministic path` : "";
+  $("beside").checked = Boolean(other && settings.beside === "true");
+  $("run").disabled = false;
+}
+
+function exampleChip({ name, puzzle }) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = name;
+  button.addEventListener("click", () => {
+    editor.load(puzzle);
+    say("");
+  });
+  return button;
+}
+
+function setDial(name, value) {
+  const input = $(name);
+  if (Number(value) > Number(input.max)) input.max = value;
+  input.value = value;
+  $(`${name}-out`).textContent = name === "temperature" ? Number(input.value).toFixed(1) : input.value;
+}
+
+/** Example boards are there before the models are. */
+function drawGallery() {
+  const shown = [
+    ["8 queens", FIRST_BOARD, EXAMPLES["nqueens-8"][0].puzzle, "nqueens"],
+    ["Sudoku", { kind: "sudoku", rows: 9, columns: 9, box_rows: 3, box_columns: 3 }, EXAMPLES["sudoku-9"][0].puzzle, "sudoku"],
+    ["Boards from nothing", { kind: "sudoku", rows: 9, columns: 9, box_rows: 3, box_columns: 3 }, "", "generate"],
+    ["Digits", { kind: "image", rows: 8, columns: 8 }, "", "image"],
+    ["Colouring", { kind: "colouring", vertices: 8, first_colour: 3, names: [] }, EXAMPLES["colouring-8"][2].puzzle, "colouring"],
+  ].filter(([, , , key]) => !models.length || models.some((model) => !model.board) || modelFor(key));
+  const gallery = $("gallery");
+  gallery.replaceChildren();
+  for (const [name, board, puzzle, key] of shown) {
+    const button = document.createElement("button");
+    button.type = "button";
+    const canvas = document.createElement("canvas");
+    const title = document.createElement("b");
+    title.textContent = name;
+    button.append(canvas, title);
+    button.disabled = !modelFor(key);
+    button.addEventListener("click", () => {
+      choose(modelFor(key), puzzle && examplesFor(modelFor(key).board).some((e) => e.puzzle === puzzle) ? { puzzle } : {});
+      run();
+    });
+    gallery.append(button);
+    const given = board.kind === "image" ? SEVEN : tokensOf(board, puzzle);
+    const now = board.kind === "colouring" ? Array(8).fill(0) : given;
+    const size = canvas.clientWidth || 150;
+    drawBoard(sharpen(canvas, size, size), board, { now, given, size, theme });
+  }
+}
+
+const SEVEN = [
+  ..."........" + "..####.." + ".....#.." + "....#..." + "..####.." + "...#...." + "...#...." + "........",
+].map((c) => (c === "#" ? 2 : 1));
+
+const modelFor = (key) =>
+  choices().find(
+    (m) => m.status === "ready" && (key === "generate" ? m.kind === "generate" && m.board.kind === "sudoku" : m.board.kind === key && (m.kind === "solve" || key === "image")),
+  );
+
+// --- the run ----------------------------------------------------------------------------------------------------------
+
+function requestFor(model) {
+  const until = $("until").value;
+  const request = {
+    model: model.name,
+    ...(model.kind === "solve" ? { puzzle: editor.text() } : {}),
+    width: Number($("width").value),
+    depth: Number($("depth").value),
+    seed: Number($("seed").value),
+    halt: $("halt").checked,
+  };
+  if (model.random) request.temperature = Number($("temperature").value);
+  if (until) request.until = until;
+  return request;
+}
+
+async function run() {
+  running?.abort();
+  const controller = (running = new AbortController());
+  const model = chosen;
+  const request = requestFor(model);
+  const places = model.board.kind === "colouring" ? editor.places() : null;
+  const other = $("beside").checked ? rivalOf(model) : null;
+  writeLink({ ...request, beside: other ? "true" : "", places: placesToText(places) });
+  say("");
+  clearStage(model);
+  busy(true);
+  const path = model.kind === "solve" ? "/v1/solve" : "/v1/generate";
+  if (other) rival.run(path, { ...request, model: other.name, width: 1, temperature: undefined, until: undefined }, other, places, controller.signal);
+  try {
+    await stream(path, request, (name, content) => receive(name, content, model, request, places), controller.signal);
+  } catch (error) {
+    if (error.name !== "AbortError") {
+      showProblem(error);
+      if (!recording) $("gallery").hidden = false;
+    }
+  }
+  if (running === controller) busy(false);
+}
+
+function clearStage(model) {
+  recording = null;
+  $("gallery").hidden = true;
+  wall.clear();
+  paths.clear();
+  rival.clear();
+  solutions.clear(model.board.kind !== "image");
+  if ($("stage").getBoundingClientRect().top > 0.7 * innerHeight) $("stage").scrollIntoView({ behavior: "smooth" });
+  for (const id of ["legend", "transport", "keep"]) $(id).hidden = true;
+  document.body.classList.toggle("unchecked", model.board.kind === "image");
+  $("status").textContent = $("spoken").textContent = "Waiting for a place in the batch…";
+}
+
+function receive(name, content, model, request, places) {
+  if (name === "start") {
+    recording = new Recording(content, model.board, request, places && layoutPlaces(places, model.board));
+    player.reset(content.settings.depth);
+    $("scrub").max = content.settings.depth;
+  } else if (name === "step") {
+    recording.add(content);
+    for (const id of ["legend", "transport"]) $(id).hidden = false;
+    player.allow(recording.reached);
+    redraw();
+  } else if (name === "result") {
+    recording.result = content;
+    player.end();
+    $("scrub").max = player.depth;
+    $("keep").hidden = false;
+    $("spoken").textContent = summary(player.depth);
+    redraw();
+  }
+}
+
+/** Vertices that the visitor did not draw are there too, without edges: they stand at the bottom. */
+function layoutPlaces(places, board) {
+  const missing = board.vertices - places.length;
+  const rest = Array.from({ length: missing }, (_, i) => [(i + 1) / (missing + 1), 0.96]);
+  return [...places, ...rest];
+}
+
+let frame = 0;
+function redraw() {
+  cancelAnimationFrame(frame);
+  frame = requestAnimationFrame(() => {
+    if (!recording) return;
+    const at = player.shown;
+    const step = Math.floor(at);
+    wall.draw(recording, at, theme);
+    paths.draw(recording, at, theme, wall.chosen);
+    if (recording.result?.checked !== false && recording.board.kind !== "image") solutions.draw(recording, step, theme, themeName);
+    rival.draw(at, theme);
+    $("scrub").value = step;
+    $("scrub").setAttribute("aria-valuetext", `step ${step} of ${player.depth}`);
+    $("step").textContent = `step ${step} of ${player.depth}`;
+    $("play").textContent = player.playing ? "Pause" : "Play";
+    $("play").setAttribute("aria-label", player.playing ? "Pause" : "Play");
+    $("status").textContent = summary(step);
+    $("paths").setAttribute("aria-label", `Latent paths of ${recording.numbers.length} trajectories up to step ${step}`);
+  });
+}
+
+function summary(step) {
+  const count = recording.numbers.length;
+  const many = `${count} ${count === 1 ? "trajectory" : "trajectories"}`;
+  const result = recording.result;
+  if (!result || step < player.depth) return `${many}, step ${step} of ${player.depth}`;
+  if (!result.checked) return `${many} have drawn ${count === 1 ? "an image" : `${count} images`} from nothing.`;
+  const verified = result.trajectories.filter((t) => t.valid).length;
+  const why = result.stopped ? ` (${result.stopped})` : "";
+  if (!verified) return `${many}, and none ended in a solution${why}. Try more width or depth.`;
+  const kinds = result.solutions.length;
+  return `${many}: ${verified} verified, ${kinds} distinct ${kinds === 1 ? "solution" : "solutions"}${why}.`;
+}
+
+function busy(now) {
+  $("stop").hidden = !now;
+  $("run").textContent = now ? "Start again" : "Watch it think";
+}
+
+function say(text) {
+  $("problem").textContent = text;
+}
+
+function showProblem(error) {
+  if (error.status === 401) $("token-form").hidden = false;
+  const again = error.retryAfter ? ` Try again in ${error.retryAfter} s.` : "";
+  say(error.status ? error.message + again : "The service cannot be reached. Is it still running?");
+  if (!recording) $("status").textContent = "Nothing is running.";
+}
+
+// --- start ------------------------------------------------------------------------------------------------------------
+
+function listen() {
+  for (const name of DIALS) $(name).addEventListener("input", () => setDial(name, $(name).value));
+  $("settings").addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (chosen) run();
+  });
+  $("stop").addEventListener("click", () => running?.abort());
+  $("play").addEventListener("click", () => (player.playing ? player.pause() : player.play()));
+  $("scrub").addEventListener("input", () => player.go(Number($("scrub").value)));
+  $("link").addEventListener("click", async () => {
+    await navigator.clipboard?.writeText(location.href).catch(() => {});
+    $("link").textContent = "Link copied";
+    setTimeout(() => ($("link").textContent = "Copy link"), 2000);
+  });
+  const name = () => `gram-${recording.start.model}-${recording.start.settings.seed}`;
+  $("save-json").addEventListener("click", () => download(asJson(recording), `${name()}.json`));
+  $("save-png").addEventListener("click", async () =>
+    download(await asPng(recording, Math.max(1, Math.floor(player.at)), theme), `${name()}.png`),
+  );
+  $("save-gif").addEventListener("click", () => download(asGif(recording, theme), `${name()}.gif`));
+  $("token-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    setToken($("token").value);
+    $("token-form").hidden = true;
+    say("");
+    load();
+  });
+  window.addEventListener("resize", redraw);
+  window.addEventListener("hashchange", () => openLink());
+}
+
+function openLink() {
+  const link = readLink();
+  const model = link && models.find((m) => m.name === link.model && m.status === "ready");
+  if (model) {
+    choose(model, link);
+    run();
+  }
+  return Boolean(model);
+}
+
+/** Ask for the models until all are ready; choose the first, or what the link wants, as soon as it is there. */
+async function load() {
+  try {
+    const found = await fetchModels();
+    models = found.models;
+    $("width").max = Math.min(64, found.limits.width);
+    $("depth").max = Math.min(32, found.limits.depth);
+  } catch (error) {
+    showProblem(error);
+    return;
+  }
+  showModels();
+  if (!recording) drawGallery();
+  if (!chosen) {
+    const wanted = readLink()?.model;
+    const first = choices().find((m) => m.status === "ready" && m.board.kind !== "text");
+    if (wanted && models.some((m) => m.name === wanted)) openLink();
+    else if (first) choose(first);
+  } else if ($("beside-line").hidden && rivalOf(chosen)) choose(chosen, { puzzle: editor.text() });
+  if (models.some((m) => m.status !== "ready")) setTimeout(load, 400);
+}
+
+listen();
+drawGallery();
+makeEditor($("editor"), $("editor-help"), FIRST_BOARD, "solve", () => {}).load(EXAMPLES["nqueens-8"][0].puzzle);
+for (const name of DIALS) setDial(name, $(name).value);
+load();
