@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from gram.training.objective import Objective
 from omegaconf import OmegaConf
 
 from gram.config import RECIPES as FOLDER
 from gram.config import ModelConfig, Recipe, load_recipe, parse_recipe
-from gram.models.reasoner import Reasoner
+from gram.models.base import Model
+from gram.models.registry import build_model
 from gram.tasks import make_task
-from gram.training.distributed import Team
-from gram.training.optim import build_optimizers
-from gram.training.slots import SlotFeeder
+from gram.training.launch import make_fabric
+from gram.training.step import Trainer
 
 BASES = sorted((FOLDER / "paper").glob("*.yaml"))
 """parts that the paper's recipes share, not runs"""
 RECIPES = sorted(set(FOLDER.rglob("*.yaml")) - set(BASES))
-NQUEENS_8 = [path for path in RECIPES if path.parent.name == "nqueens-8"]
+NQUEENS_8 = [path for path in RECIPES if path.parent.name == "nqueens-8" and load_recipe(path).model.kind == "reasoner"]
+"""variants of the reasoner"""
 
 TINY = [
     "task.options.size=4",
@@ -43,10 +43,10 @@ def name_of(path: Path) -> str:
     return path.relative_to(FOLDER).with_suffix("").as_posix()
 
 
-def full_size_model(recipe: Recipe) -> Reasoner:
+def full_size_model(recipe: Recipe) -> Model:
     task = make_task(recipe.task.name, **recipe.task.options)
     with torch.device("meta"):  # shapes without memory: the paper's sizes build at once
-        return Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length, structure=task.structure)
+        return build_model(recipe, vocab_size=task.vocab_size, length=task.length, structure=task.structure)
 
 
 def calls_per_example(model: ModelConfig) -> int:
@@ -73,10 +73,9 @@ class TinyRun:
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        torch.manual_seed(0)
-        config = recipe.train
         task = make_task(recipe.task.name, **recipe.task.options)
-        self.model = Reasoner(recipe.model, vocab_size=task.vocab_size, length=task.length, structure=task.structure)
+        trainer = Trainer(recipe, task, task.split("train"), make_fabric("cpu", "32-true"))
+        self.model = trainer.model
         self.reached: set[str] = set()
         """names of the parameters that had a gradient in either update"""
         self.tracked_calls = 0
@@ -84,22 +83,13 @@ class TinyRun:
         for network in (self.model.low, self.model.high):
             if network is not None:
                 network.register_forward_hook(self._count)
-        objective = Objective(self.model, recipe.objective, checker=None, halt_in_training=config.halt_in_training)
-        (optimizer,) = build_optimizers(self.model, config)
-        steps = objective.steps_per_example
-        team = Team(config.slots, objective.prior_rows(config.slots))
-        feeder = SlotFeeder(task, task.split("train"), steps=steps, explore=config.explore, seed=config.seed, team=team)
-        slots = feeder.start(self.model, torch.device("cpu"))
-        generator = torch.Generator().manual_seed(config.seed)
-        for _ in range(config.steps):
-            update = objective(slots, recipe.objective.beta, generator)
-            assert update.loss.isfinite()
-            update.loss.backward()
+        for _ in range(recipe.train.steps):
+            trainer.step_number += 1
+            result = trainer.forward_backward()
+            assert result.loss.isfinite()
             self._note_gradients()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            slots.state, slots.steps = update.state, slots.steps + 1
-            feeder.refill(slots, update.finished, self.model)
+            trainer.apply()
+            trainer.pool.put(result.carry)
 
     def _count(self, *_: object) -> None:
         self.tracked_calls += torch.is_grad_enabled()
@@ -130,12 +120,15 @@ def test_loads_and_opens_with_command_time_and_result(path: Path) -> None:
 def test_builds_at_full_size_and_is_evaluated_like_the_others(path: Path) -> None:
     recipe = load_recipe(path)
     model = full_size_model(recipe)
-    unguided = recipe.model.guidance in ("none", "fixed")
-    assert (model.guidance is None) == unguided
-    if not path.stem.endswith("paper"):  # the paper knows no slots that roll out by themselves
-        assert (recipe.objective.prior_share == 0) == unguided
     if make_task(recipe.task.name, **recipe.task.options).scoring == "solutions":
         assert recipe.eval.width == 20  # coverage means the same for every model
+    if not isinstance(recipe.model, ModelConfig):
+        assert not model.recursive
+        return
+    unguided = recipe.model.guidance in ("none", "fixed")
+    assert model.guidance.learned != unguided
+    if not path.stem.endswith("paper"):  # the paper knows no slots that roll out by themselves
+        assert (recipe.objective.prior_share == 0) == unguided
     if recipe.model.supervision == "final":
         assert recipe.eval.depth == recipe.model.supervision_steps  # decoded where it was trained to be
 

@@ -79,9 +79,13 @@ class Rows:
     puzzle_ids: Tensor | None = None
     """[slots] for models with puzzle embeddings"""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name; the first axis of each is the slot."""
+        return {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+
     def part(self, index: slice) -> "Rows":
         """Select slots."""
-        return Rows(**{name: tensor[index] for name, tensor in vars(self).items() if tensor is not None})
+        return Rows(**{name: tensor[index] for name, tensor in self.tensors().items()})
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,7 @@ class Carry:
         offered = replace(offered, lifetime=lifetime)
         parts = {
             name: torch.where(new if old.ndim == 1 else new[:, None], getattr(offered, name), old)
-            for name, old in vars(self.rows).items()
-            if old is not None
+            for name, old in self.rows.tensors().items()
         }
         state, memory = self.state, self.memory
         if state is not None and initial is not None and memory is not None:
@@ -121,7 +124,7 @@ class Carry:
 
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor by name; the first axis of each is the slot."""
-        named: dict[str, Tensor | None] = dict(vars(self.rows))
+        named: dict[str, Tensor | None] = {**self.rows.tensors()}
         named |= {"steps": self.steps, "finished": self.finished, "memory": self.memory}
         if self.state is not None:
             named |= {"h": self.state.h, "l": self.state.l}
@@ -240,8 +243,8 @@ class Model(nn.Module, ABC):
         """Use the puzzle embeddings of another model of the same kind, if there are any."""
         return
 
-    def prepare(self, labelled: Tensor) -> None:
-        """Learn, before training, which positions [length] ever carry a label."""
+    def prepare(self, targets: Tokens) -> None:
+        """Take note, before training, of what the targets [rows, length] of the training split have in common."""
         return
 
     # --- training -----------------------------------------------------------------------------------------------------

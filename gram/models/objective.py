@@ -154,7 +154,7 @@ class _SupervisionStep:
     def noise(self, rows: slice, label: int) -> "Noise":
         """Return the noise of every transition of some slots."""
         if not self.model.guidance.noisy:
-            return lambda _transition: None
+            return _no_noise
         return partial(_keyed, derive(self.key[rows], label), self.state.h.shape[1:])
 
     @torch.no_grad()
@@ -179,6 +179,10 @@ class _SupervisionStep:
 
 def _keyed(key: Tensor, shape: tuple[int, ...], transition: int) -> Tensor:
     return normal(derive(key, transition), *shape)
+
+
+def _no_noise(_transition: int) -> None:
+    return None
 
 
 def kl_term(posterior: Gaussian, prior: Gaussian, targets: Tensor, config: ObjectiveConfig) -> Tensor:
@@ -216,7 +220,7 @@ def trajectory_elbo(
     for n in range(model.config.supervision_steps):
         key = derive(torch.arange(len(inputs), device=inputs.device), seed, ELBO, n)
         first = torch.full((len(inputs),), n * model.config.transitions, device=inputs.device)
-        noise = partial(_keyed, key, state.h.shape[1:])
+        noise = partial(_keyed, key, state.h.shape[1:]) if model.guidance.noisy else _no_noise
         output = model.step(state, e_x, noise, e_y=e_y, first_transition=first)
         state = output.state
         pairs = zip(output.posteriors, output.priors, strict=False)

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
-from gram.models.base import Carry, Checker, Model, StepContext, StepResult
+from gram.models.base import Carry, Checker, Metrics, Model, Rows, StepContext, StepResult
 from gram.models.layers import Network
 from gram.models.registry import build_model
-from gram.tasks.base import IGNORE, Examples, Task
+from gram.tasks.base import Examples, Task
 from gram.training.distributed import SlotSharding
 from gram.training.optim import build_optimizers, lr_factor
 from gram.training.pool import Pool
@@ -26,6 +26,19 @@ CPU_MICRO_BATCH = 32
 """Slots whose activations are kept at a time on a CPU: the multiplies are large enough, and memory is reused sooner."""
 
 
+class Stepper(nn.Module):
+    """The model's training step as a forward pass from tensors to tensors, which Fabric can cast, wrap and watch."""
+
+    def __init__(self, model: Model, context: StepContext) -> None:
+        super().__init__()
+        self.model, self.context = model, context
+
+    def forward(self, rows: Tensors, carry: Tensors) -> tuple[Tensor, Tensors, Tensor, Metrics]:
+        """Make one supervision step; return the fields of its `StepResult`."""
+        result = self.model.training_step(Rows(**rows), Carry.of(carry), self.context)
+        return result.loss, result.carry.tensors(), result.outputs, result.metrics
+
+
 class Trainer:
     """A model in training: weights, their average, optimisers, slots, and every source of chance."""
 
@@ -35,20 +48,20 @@ class Trainer:
         self.step_number = 0
         fabric.seed_everything(config.seed, verbose=False)
         self.model = build_model(recipe, vocab_size=task.vocab_size, length=task.length, structure=task.structure)
-        self.model.prepare(torch.from_numpy((examples.targets != IGNORE).any(axis=0)))
-        self.context = StepContext(
+        self.model.prepare(examples.targets)
+        context = StepContext(
             seed=config.seed, checker=checker_of(task), halt=config.halt_in_training, release=config.release
         )
+        self.step_module = Stepper(self.model, context)
         self.sharding = SlotSharding(config.slots, self.model.rollout_rows(config.slots), fabric)
         self.micro_batches = micro_batches(self.sharding, config.micro_batch or default_micro_batch(fabric.device))
         if self.model.puzzle_embeddings is not None:
             # Their gradient is sparse: `_share_puzzle_gradient` exchanges the few rows that have one.
-            ignored = ["encoder.puzzles"]
-            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, ignored)  # type: ignore[no-untyped-call]
+            ignored = ["model.encoder.puzzles"]
+            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.step_module, ignored)  # type: ignore[no-untyped-call]
         if config.compile:
             compile_networks(self.model)
-        self.stepper, *self.optimizers = fabric.setup(self.model, *build_optimizers(self.model, config))
-        self.stepper.mark_forward_method("training_step")
+        self.stepper, *self.optimizers = fabric.setup(self.step_module, *build_optimizers(self.model, config))
         self.averaged, self.ema = averaged_copy(self.model, config.ema)
         self.feeder = SlotFeeder(
             task,
@@ -88,14 +101,15 @@ class Trainer:
         carry = self.pool.take()
         rows = self.feeder.offer(carry.finished)
         self.indices = torch.where(carry.finished, rows.index, carry.rows.index)
-        context = replace(self.context, progress=self.step_number / self.recipe.train.steps)
+        progress = self.step_number / self.recipe.train.steps
+        self.step_module.context = replace(self.step_module.context, progress=progress)
         results = []
         for number, part in enumerate(self.micro_batches):
             last = number == len(self.micro_batches) - 1
             with self.fabric.no_backward_sync(self.stepper, enabled=not last):
-                result = self.stepper.training_step(rows.part(part), carry.part(part), context)
-                self.fabric.backward(result.loss / len(self.micro_batches))
-            results.append(result)
+                loss, tensors, outputs, metrics = self.stepper(rows.part(part).tensors(), carry.part(part).tensors())
+                self.fabric.backward(loss / len(self.micro_batches))
+            results.append(StepResult(loss.detach(), Carry.of(tensors), outputs, metrics))
         self._share_puzzle_gradient()
         return results[0] if len(results) == 1 else joined(results)
 

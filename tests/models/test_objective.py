@@ -87,9 +87,12 @@ def test_beta_and_scope_weigh_the_kl(tiny_model: ModelBuilder, tiny_carry: Carry
 
 
 def test_beta_moves_along_a_half_cosine() -> None:
-    config = ObjectiveConfig(beta=2.0, beta_final=1.0)
-    assert [beta_at(config, progress) for progress in (0, 1 / 3, 0.5, 1)] == pytest.approx([2, 1.75, 1.5, 1])
-    assert beta_at(ObjectiveConfig(beta=0.3), 0.7) == 0.3
+    moving = ObjectiveConfig(beta=2.0, beta_final=0.5)
+    assert [beta_at(moving, progress) for progress in (0, 1 / 3, 0.5, 1)] == pytest.approx([2, 1.625, 1.25, 0.5])
+    values = [beta_at(moving, step / 100) for step in range(101)]
+    assert values == sorted(values, reverse=True)
+    assert {beta_at(ObjectiveConfig(beta=0.3), step / 100) for step in range(101)} == {0.3}
+    assert beta_at(ObjectiveConfig(beta=1.0, beta_final=0.0), 1.0) == 0
 
 
 def test_a_summed_kl_is_the_mean_one_times_the_labelled_tokens(

@@ -22,7 +22,7 @@ from gram.files import read_json
 from gram.tasks.nqueens import NQueens
 from gram.training.log import RunLog
 from gram.training.loop import in_short, train
-from gram.training.step import beta_at, checker_of, moving_average
+from gram.training.step import checker_of, moving_average
 
 RecipeBuilder = Callable[..., Recipe]
 SHORT = {"steps": 5, "slots": 6, "log_every": 2, "eval_every": 3}
@@ -175,18 +175,6 @@ def test_a_deterministic_model_trains_with_halting(queens_recipe: RecipeBuilder,
 
 
 # --- the parts --------------------------------------------------------------------------------------------------------
-
-
-def test_beta_moves_along_a_half_cosine(queens_recipe: RecipeBuilder) -> None:
-    moving = queens_recipe(objective={"beta": 2.0, "beta_final": 0.5}, train={"steps": 100})
-    assert beta_at(moving, 0) == pytest.approx(2.0)
-    assert beta_at(moving, 50) == pytest.approx(1.25)
-    assert beta_at(moving, 100) == pytest.approx(0.5)
-    values = [beta_at(moving, step) for step in range(101)]
-    assert values == sorted(values, reverse=True)
-    constant = queens_recipe(objective={"beta": 0.3})
-    assert {beta_at(constant, step) for step in range(101)} == {0.3}
-    assert beta_at(queens_recipe(objective={"beta": 1.0, "beta_final": 0.0}, train={"steps": 10}), 10) == 0
 
 
 def test_moving_average_is_its_recurrence() -> None:

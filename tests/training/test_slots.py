@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gram.models.base import Rows
 from gram.tasks.nqueens import NQueens
 from gram.training.distributed import SlotSharding
 from gram.training.slots import SlotFeeder
@@ -124,10 +123,6 @@ def test_a_process_offers_its_own_slots_what_one_process_would() -> None:
     shared = SlotFeeder(task, task.examples(40), steps=3, explore=0.5, seed=0, sharding=sharding)
     for _ in range(3):
         whole, own = alone.offer(finished), shared.offer(finished[2::4])
-        assert _tensors(own).keys() == _tensors(whole).keys()
-        for name, tensor in _tensors(own).items():
-            assert torch.equal(tensor, _tensors(whole)[name][2::4]), name
-
-
-def _tensors(rows: Rows) -> dict[str, Tensor]:
-    return {name: tensor for name, tensor in vars(rows).items() if tensor is not None}
+        assert own.tensors().keys() == whole.tensors().keys()
+        for name, tensor in own.tensors().items():
+            assert torch.equal(tensor, whole.tensors()[name][2::4]), name

@@ -20,6 +20,8 @@ from gram.models.noise import derive
 from gram.tasks.base import IGNORE, Structure, Tokens
 
 PADDING = 0
+READ_AT_ONCE = 4096
+"""Targets that are looked at together."""
 DRAWN_AT_ONCE = 256
 """Outputs that are drawn together: their noise belongs to (seed, number of the chunk)."""
 
@@ -42,9 +44,12 @@ class Baseline(Model):
         """Make a fresh model by its section of a recipe."""
         return cls(config, vocab_size=vocab_size, length=length)
 
-    def prepare(self, labelled: Tensor) -> None:
-        """Keep which positions [length] ever carry a label."""
-        self.labelled.copy_(labelled)
+    def prepare(self, targets: Tokens) -> None:
+        """Keep which positions ever carry a label in the targets [rows, length]."""
+        labelled = np.zeros(self.length, dtype=np.bool_)
+        for start in range(0, len(targets), READ_AT_ONCE):  # some tasks make their rows when they are read
+            labelled |= (targets[start : start + READ_AT_ONCE] != IGNORE).any(axis=0)
+        self.labelled.copy_(torch.from_numpy(labelled))
 
     @abstractmethod
     def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from gram.models.baselines.ar import Autoregressive, AutoregressiveConfig, sharpen
+from gram.config import ArConfig
+from gram.models.baselines.ar import Autoregressive, sharpen
 from gram.tasks.base import IGNORE
 
 VOCABULARY, LENGTH = 3, 4
@@ -16,7 +17,7 @@ VOCABULARY, LENGTH = 3, 4
 @pytest.fixture
 def model() -> Autoregressive:
     torch.manual_seed(0)
-    config = AutoregressiveConfig(dim=16, layers=2, heads=2, hidden=24)
+    config = ArConfig(dim=16, layers=2, heads=2, hidden=24)
     return Autoregressive(config, vocab_size=VOCABULARY, length=LENGTH)
 
 
@@ -63,7 +64,7 @@ def test_cached_sampling_is_uncached_sampling(
 ) -> None:
     many = inputs.repeat(50, 1)
     cached, uncached = (
-        model.sample(
+        model.draw_outputs(
             many, temperature=temperature, top_p=top_p, generator=torch.Generator().manual_seed(3), cached=cached
         )
         for cached in (True, False)
@@ -76,7 +77,7 @@ def test_samples_follow_the_likelihood(
     model: Autoregressive, inputs: Tensor, generator: torch.Generator, all_rows: Callable[[int, int], Tensor]
 ) -> None:
     outputs = all_rows(VOCABULARY, LENGTH)
-    drawn = model.sample(inputs[:1].expand(20_000, -1), generator=generator)
+    drawn = model.draw_outputs(inputs[:1].expand(20_000, -1), generator=generator)
     places = VOCABULARY ** torch.arange(LENGTH - 1, -1, -1)
     shares = torch.bincount((drawn * places).sum(dim=1), minlength=len(outputs)) / len(drawn)
     likelihoods = model.log_likelihood(inputs[:1].expand_as(outputs), outputs).exp()
@@ -87,7 +88,7 @@ def test_unlabelled_positions_are_held_at_padding(
     model: Autoregressive, inputs: Tensor, generator: torch.Generator
 ) -> None:
     labelled = torch.tensor([True, False, True, True])
-    drawn = model.sample(inputs.repeat(20, 1), generator=generator, labelled=labelled)
+    drawn = model.draw_outputs(inputs.repeat(20, 1), generator=generator, labelled=labelled)
     assert not drawn[:, 1].any()
     assert drawn[:, [0, 2, 3]].any()
 
@@ -125,4 +126,4 @@ def test_learns(model: Autoregressive, generator: torch.Generator, learns: Calla
     inputs = torch.randint(1, VOCABULARY, (64, LENGTH), generator=generator)
     first, last = learns(model, inputs, inputs.flip(1))
     assert last < 0.2 * first
-    assert (model.sample(inputs, temperature=0, generator=generator) == inputs.flip(1)).float().mean() > 0.95
+    assert (model.draw_outputs(inputs, temperature=0, generator=generator) == inputs.flip(1)).float().mean() > 0.95

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.distributions import Categorical, kl_divergence
 from torch.testing import assert_close
 
+from gram.config import D3pmConfig
 from gram.errors import GramError
-from gram.models.baselines.d3pm import D3pm, D3pmConfig, Kind, Transitions, betas
+from gram.models.baselines.d3pm import D3pm, Kind, Transitions, betas
 from gram.tasks.base import IGNORE
 
 VOCABULARY, LENGTH, STEPS = 2, 2, 6
@@ -21,7 +22,7 @@ Denoisers = Callable[..., nn.Module]
 
 
 def toy(table_denoiser: Denoisers, kind: Kind) -> D3pm:
-    model = D3pm(D3pmConfig(**TINY, kind=kind, steps=STEPS), vocab_size=VOCABULARY, length=LENGTH)
+    model = D3pm(D3pmConfig(**TINY, noise=kind, steps=STEPS), vocab_size=VOCABULARY, length=LENGTH)
     model.denoiser = table_denoiser(vocab_size=VOCABULARY, states=model.transitions.states, length=LENGTH)
     return model
 
@@ -106,7 +107,7 @@ class Chain:
     """Everything about a toy model with LENGTH tokens, by enumeration; a state is a whole row."""
 
     def __init__(self, model: D3pm, stride: int) -> None:
-        kind, states = model.config.kind, model.transitions.states
+        kind, states = model.config.noise, model.transitions.states
         self.rows = list(itertools.product(range(states), repeat=LENGTH))
         self.times = list(range(0, STEPS + 1, stride))
         self.model, self.states, self.brute = model, states, matrices(kind, VOCABULARY, STEPS)
@@ -218,7 +219,7 @@ def test_samples_follow_the_chain(
 ) -> None:
     model = toy(table_denoiser, kind)
     chain = Chain(model, STEPS // steps)
-    drawn = model.sample(INPUT.expand(20_000, -1), generator=generator, steps=steps)
+    drawn = model.draw_outputs(INPUT.expand(20_000, -1), generator=generator, steps=steps)
     for row in itertools.product(range(VOCABULARY), repeat=LENGTH):
         share = (drawn == torch.tensor(row)).all(dim=1).float().mean()
         assert float(share) == pytest.approx(chain.likelihood(row), abs=0.015)
@@ -228,7 +229,7 @@ def test_lazy_sampling_is_sampling(table_denoiser: Denoisers) -> None:
     outputs, looked_up = [], []
     for lazy in (True, False):
         model = toy(table_denoiser, "absorbing")
-        drawn = model.sample(INPUT.expand(30, -1), generator=torch.Generator().manual_seed(2), lazy=lazy)
+        drawn = model.draw_outputs(INPUT.expand(30, -1), generator=torch.Generator().manual_seed(2), lazy=lazy)
         outputs.append(drawn)
         looked_up.append(model.denoiser.rows)
     assert torch.equal(*outputs)
@@ -244,7 +245,7 @@ def test_unlabelled_positions(table_denoiser: Denoisers, kind: Kind, generator: 
     targets = torch.tensor([1, IGNORE]).expand(40, -1)
     model.loss(INPUT.expand(40, -1), targets, generator)
     model.log_likelihood_bound(INPUT.expand(40, -1), targets, generator=generator, samples=3)
-    drawn = model.sample(INPUT.expand(40, -1), generator=generator, labelled=labelled)
+    drawn = model.draw_outputs(INPUT.expand(40, -1), generator=generator, labelled=labelled)
     assert not torch.cat([*seen, drawn])[:, 1].any()
 
 
@@ -254,22 +255,22 @@ def test_steps_that_do_not_divide_are_refused(
 ) -> None:
     model = toy(table_denoiser, "uniform")
     with pytest.raises(GramError, match="do not divide the 6 steps"):
-        model.sample(INPUT[None], generator=generator, steps=steps)
+        model.draw_outputs(INPUT[None], generator=generator, steps=steps)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_learns(kind: Kind, generator: torch.Generator, learns: Callable[..., tuple[float, float]]) -> None:
     torch.manual_seed(0)
-    model = D3pm(D3pmConfig(**TINY, kind=kind, steps=20), vocab_size=3, length=4)
+    model = D3pm(D3pmConfig(**TINY, noise=kind, steps=20), vocab_size=3, length=4)
     inputs = torch.randint(1, 3, (64, 4), generator=generator)
     first, last = learns(model, inputs, inputs.flip(1))
     assert last < 0.25 * first
-    assert (model.sample(inputs, generator=generator) == inputs.flip(1)).float().mean() > 0.95
+    assert (model.draw_outputs(inputs, generator=generator) == inputs.flip(1)).float().mean() > 0.95
 
 
 def test_learns_an_image(generator: torch.Generator, learns: Callable[..., tuple[float, float]]) -> None:
     torch.manual_seed(0)
-    model = D3pm(D3pmConfig(**TINY, kind="absorbing", steps=20, image=(4, 4)), vocab_size=3, length=16)
+    model = D3pm(D3pmConfig(**TINY, noise="absorbing", steps=20, image=(4, 4)), vocab_size=3, length=16)
     images = torch.randint(1, 3, (2, 16), generator=generator).repeat(16, 1)
     first, last = learns(model, torch.zeros_like(images), images)
     assert last < 0.5 * first

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from gram.config import MdlmConfig
 from gram.errors import GramError
 from gram.models.baselines.base import spread, spread_samples
-from gram.models.baselines.mdlm import Mdlm, MdlmConfig
+from gram.models.baselines.mdlm import Mdlm
 from gram.tasks.base import IGNORE
 
 VOCABULARY, LENGTH, MASK = 3, 3, 3
@@ -110,7 +111,7 @@ def test_samples_follow_the_model(
 ) -> None:
     model = toy(table_denoiser)
     rows = all_rows(VOCABULARY, LENGTH)
-    drawn = model.sample(INPUT.expand(10_000, -1), generator=generator, steps=steps)
+    drawn = model.draw_outputs(INPUT.expand(10_000, -1), generator=generator, steps=steps)
     places = VOCABULARY ** torch.arange(LENGTH - 1, -1, -1)
     shares = torch.bincount((drawn * places).sum(dim=1), minlength=len(rows)) / len(drawn)
     if steps == 1:  # all tokens at once, each by itself
@@ -133,7 +134,7 @@ def test_sampling_never_changes_what_it_revealed(table_denoiser: Denoisers, gene
     model = toy(table_denoiser)
     seen: list[Tensor] = []
     model.denoiser.register_forward_hook(lambda _module, arguments, _result: seen.append(arguments[1].clone()))
-    drawn = model.sample(INPUT.expand(50, -1), generator=generator, steps=20, lazy=False)
+    drawn = model.draw_outputs(INPUT.expand(50, -1), generator=generator, steps=20, lazy=False)
     assert len(seen) == 20
     for before, after in itertools.pairwise([*seen, drawn]):
         assert torch.equal(torch.where(before == MASK, after, before), after)
@@ -146,7 +147,9 @@ def test_lazy_sampling_is_sampling(table_denoiser: Denoisers, steps: int, time_c
     outputs, looked_up = [], []
     for lazy in (True, False):
         model = toy(table_denoiser, time_conditioning=time_conditioning)
-        drawn = model.sample(INPUT.expand(30, -1), generator=torch.Generator().manual_seed(5), steps=steps, lazy=lazy)
+        drawn = model.draw_outputs(
+            INPUT.expand(30, -1), generator=torch.Generator().manual_seed(5), steps=steps, lazy=lazy
+        )
         outputs.append(drawn)
         looked_up.append(model.denoiser.rows)
     assert torch.equal(*outputs)
@@ -160,7 +163,8 @@ def test_lazy_sampling_with_the_real_network() -> None:
     torch.nn.init.normal_(model.denoiser.head.weight)
     inputs = torch.randint(5, (16, 12))
     lazy, eager = (
-        model.sample(inputs, generator=torch.Generator().manual_seed(1), steps=30, lazy=lazy) for lazy in (True, False)
+        model.draw_outputs(inputs, generator=torch.Generator().manual_seed(1), steps=30, lazy=lazy)
+        for lazy in (True, False)
     )
     assert torch.equal(lazy, eager)
 
@@ -170,7 +174,7 @@ def test_unlabelled_positions(table_denoiser: Denoisers, generator: torch.Genera
     targets = torch.tensor([[2, IGNORE, 1]])
     tokens, labelled = torch.tensor([[2, 0, 1]]), targets != IGNORE
     assert model.add_noise(tokens, labelled, torch.ones(1), generator).tolist() == [[MASK, 0, MASK]]
-    drawn = model.sample(INPUT.expand(20, -1), generator=generator, labelled=labelled[0], steps=5)
+    drawn = model.draw_outputs(INPUT.expand(20, -1), generator=generator, labelled=labelled[0], steps=5)
     assert not drawn[:, 1].any()
     # Two labelled tokens: one is masked alone, or both.
     single = [cost(model, tokens[0], mask) for mask in ((True, False, False), (False, False, True))]
@@ -181,7 +185,7 @@ def test_unlabelled_positions(table_denoiser: Denoisers, generator: torch.Genera
 
 def test_no_steps_are_refused(table_denoiser: Denoisers, generator: torch.Generator) -> None:
     with pytest.raises(GramError, match="at least one step"):
-        toy(table_denoiser).sample(INPUT[None], generator=generator, steps=0)
+        toy(table_denoiser).draw_outputs(INPUT[None], generator=generator, steps=0)
 
 
 def test_learns(generator: torch.Generator, learns: Callable[..., tuple[float, float]]) -> None:
@@ -190,4 +194,4 @@ def test_learns(generator: torch.Generator, learns: Callable[..., tuple[float, f
     inputs = torch.randint(1, VOCABULARY, (64, 4), generator=generator)
     first, last = learns(model, inputs, inputs.flip(1))
     assert last < 0.2 * first
-    assert (model.sample(inputs, generator=generator, steps=8) == inputs.flip(1)).float().mean() > 0.95
+    assert (model.draw_outputs(inputs, generator=generator, steps=8) == inputs.flip(1)).float().mean() > 0.95

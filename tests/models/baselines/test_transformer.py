@@ -6,15 +6,14 @@ from pydantic import ValidationError
 from torch import nn
 from torch.testing import assert_close
 
+from gram.config import ArConfig, D3pmConfig, DenoiserConfig, MdlmConfig, TransformerConfig
 from gram.errors import GramError
-from gram.models.baselines.ar import Autoregressive, AutoregressiveConfig
-from gram.models.baselines.d3pm import D3pm, D3pmConfig
-from gram.models.baselines.mdlm import Mdlm, MdlmConfig
+from gram.models.baselines.ar import Autoregressive
+from gram.models.baselines.d3pm import D3pm
+from gram.models.baselines.mdlm import Mdlm
 from gram.models.baselines.transformer import (
     Denoiser,
-    DenoiserConfig,
     Transformer,
-    TransformerConfig,
     modulate,
     time_code,
 )
@@ -112,7 +111,7 @@ def test_image_denoiser_works_on_patches() -> None:
 @pytest.mark.parametrize(
     ("build", "millions"),
     [
-        (lambda: Autoregressive(AutoregressiveConfig(**PAPER_AR), vocab_size=3, length=64), 10.6),
+        (lambda: Autoregressive(ArConfig(**PAPER_AR), vocab_size=3, length=64), 10.6),
         (lambda: Mdlm(MdlmConfig(**PAPER_AR, time_dim=128), vocab_size=3, length=64), 12.6),
         (
             lambda: D3pm(D3pmConfig(dim=512, layers=3, heads=8, hidden=1536, time_dim=512), vocab_size=11, length=81),

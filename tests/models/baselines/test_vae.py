@@ -7,8 +7,9 @@ import torch
 from torch.distributions import Bernoulli, Independent, Normal, kl_divergence
 from torch.testing import assert_close
 
+from gram.config import VaeConfig
 from gram.errors import GramError
-from gram.models.baselines.vae import Vae, VaeConfig
+from gram.models.baselines.vae import Vae
 from gram.models.images import BLACK, WHITE
 from gram.tasks.base import IGNORE
 
@@ -78,7 +79,7 @@ def test_samples_are_black_and_white(temperature: float, generator: torch.Genera
     model = Vae(VaeConfig(hidden=32, latent=4), vocab_size=3, length=PIXELS)
     labelled = torch.ones(PIXELS, dtype=torch.bool)
     labelled[2] = False
-    drawn = model.sample(
+    drawn = model.draw_outputs(
         torch.zeros(50, PIXELS).long(), generator=generator, labelled=labelled, temperature=temperature
     )
     assert set(drawn[:, labelled].unique().tolist()) == {BLACK, WHITE}
@@ -86,7 +87,7 @@ def test_samples_are_black_and_white(temperature: float, generator: torch.Genera
 
 
 def test_samples_follow_the_decoder(model: Vae, generator: torch.Generator) -> None:
-    drawn = model.sample(torch.zeros(20_000, PIXELS).long(), generator=generator)
+    drawn = model.draw_outputs(torch.zeros(20_000, PIXELS).long(), generator=generator)
     expected = model.decoder(torch.randn(20_000, 4, generator=generator)).sigmoid().mean(dim=0)
     assert_close((drawn == WHITE).float().mean(dim=0), expected.detach(), atol=0.015, rtol=0)
 
