@@ -6,6 +6,7 @@ Everything that needs torch is behind this module, so that the page appears whil
 import asyncio
 import math
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class Conversation:
         """Pass on an item; called in the engine's thread."""
         if isinstance(item, Report):
             item = small(item)
-        if not self.loop.is_closed():
+        with suppress(RuntimeError):  # the loop has been closed, so nobody waits
             self.loop.call_soon_threadsafe(self.news.put_nowait, item)
 
     async def answer(self) -> bytes:

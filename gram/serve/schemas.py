@@ -121,7 +121,7 @@ class Models(BaseModel):
     """All served models, and the limits of a request."""
 
     models: list[Model]
-    limits: dict[str, float]
+    limits: dict[str, int | float]
 
 
 class TaskInfo(BaseModel):

@@ -3,7 +3,6 @@
 import asyncio
 import ipaddress
 import logging
-import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -12,6 +11,11 @@ from typing import NoReturn
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows has no such limits
+    resource = None  # type: ignore[assignment]
 
 from gram.errors import GramError
 from gram.serve.app import create_app
@@ -22,6 +26,8 @@ from gram.serve.settings import Settings
 log = logging.getLogger("gram.serve")
 
 HEADER_BYTES = 16 * 1024
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
 CLEAN_UP_SECONDS = 2
 """Time that answers have to be written after the last request has ended."""
 
@@ -95,14 +101,10 @@ def _protocol(idle: float) -> type[H11Protocol]:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(2048)
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise GramError(f"Cannot listen on {host}, port {port} ({reason}): choose another --host or --port.") from error
-    return listener
 
 
 def _is_loopback(host: str) -> bool:
@@ -114,6 +116,8 @@ def _is_loopback(host: str) -> bool:
 
 def _allow_many_connections() -> None:
     """Raise the limit of open files, each connection being one, as far as the system lets a process."""
+    if resource is None:
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from gram.errors import GramError
 from gram.models.rollout import Batch
 from gram.serve import schemas
 from gram.serve.app import create_app
+from gram.serve.server import serve
 from gram.serve.service import Service
 from gram.serve.settings import Limits, Settings, read_token, served_names, shipped_names
 from gram.solver import load, shipped_models
@@ -266,6 +268,18 @@ def test_token_files_and_shipped_names(tmp_path: Path) -> None:
         with pytest.raises(GramError, match="token file"):
             read_token(tmp_path / name)
     assert shipped_names() == list(shipped_models())
+
+
+def test_a_service_that_cannot_start_says_why() -> None:
+    with pytest.raises(GramError, match="Name at least one model"):
+        serve(Settings({}), print)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(GramError, match=r"Cannot listen on 127\.0\.0\.1, port \d+ .*: choose another"):
+            serve(Settings({"queens": "queens"}, port=taken.getsockname()[1]), print)
+    with pytest.raises(GramError, match="limit 'queue' must be a number above 0"):
+        Limits(queue=0)
 
 
 def test_a_folder_is_served_by_its_own_name(tmp_path: Path) -> None:

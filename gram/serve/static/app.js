@@ -1,23 +1,23 @@
 // The page: puts the parts together.
 
 import { fetchModels, setToken, stream } from "./api.js";
-import { drawBoard, readTheme, sharpen } from "./draw.js";
+import { readTheme } from "./draw.js";
 import { makeEditor } from "./editor.js";
 import { EXAMPLES, examplesFor } from "./examples.js";
+import { FIRST_BOARD, drawGallery } from "./gallery.js";
 import { asGif, asJson, asPng, download } from "./keep.js";
 import { placesFromText, placesToText, readLink, writeLink } from "./link.js";
+import { choices, labelOf, rivalOf } from "./models.js";
 import { Paths } from "./paths.js";
 import { Player } from "./player.js";
 import { Recording } from "./recording.js";
 import { Rival } from "./rival.js";
-import { tokensOf } from "./rules.js";
 import { startTheme } from "./theme.js";
 import { Solutions, Wall } from "./wall.js";
 
 const $ = (id) => document.getElementById(id);
 const DIALS = ["width", "depth", "temperature"];
 const USUAL_WIDTH = 20;
-const FIRST_BOARD = { kind: "nqueens", rows: 8, columns: 8 };
 
 let models = [];
 let chosen = null; // the model
@@ -28,7 +28,7 @@ let theme = null;
 let themeName = startTheme($("theme"), (name) => {
   theme = readTheme();
   themeName = name;
-  drawGallery();
+  showGallery();
   redraw();
 });
 
@@ -42,36 +42,9 @@ const player = new Player(() => redraw());
 
 // --- the puzzle -------------------------------------------------------------------------------------------------------
 
-function labelOf(model) {
-  const { board, kind, name } = model;
-  if (!board) return name;
-  const size = board.rows ?? board.vertices;
-  const plain = {
-    nqueens: `${size} queens`,
-    sudoku: kind === "generate" ? "Sudoku boards" : size === 9 ? "Sudoku" : `Sudoku ${size} × ${size}`,
-    colouring: `Colouring ${size}`,
-    image: "Digits",
-  }[board.kind];
-  const twins = models.filter((other) => other.random && other.board && labelKey(other) === labelKey(model));
-  return twins.length > 1 ? `${plain} (${name})` : (plain ?? name);
-}
-
-const labelKey = ({ board, kind }) => JSON.stringify([board, kind]);
-
-const ORDER = ["nqueens", "sudoku", "colouring", "image", "text"];
-const rank = ({ board, kind }) => (board ? ORDER.indexOf(board.kind) + (kind === "generate" ? 10 : 0) : 99);
-
-/** Models that can be chosen, puzzles first: those that are random, and others whose board nobody else has. */
-const choices = () =>
-  models
-    .filter((m) => !m.board || m.random || !models.some((o) => o.random && labelKey(o) === labelKey(m)))
-    .sort((a, b) => rank(a) - rank(b));
-
-const rivalOf = (model) => models.find((m) => m.board && m.random === false && model.random && labelKey(m) === labelKey(model));
-
 function showModels() {
   $("loading")?.remove();
-  for (const model of choices()) {
+  for (const model of choices(models)) {
     let input = [...$("models").querySelectorAll("input")].find((each) => each.value === model.name);
     if (!input) {
       const label = document.createElement("label");
@@ -82,10 +55,10 @@ function showModels() {
     }
     if (input.parentNode.parentNode !== $("models") || model.status === "ready") $("models").append(input.parentNode);
     input.disabled = model.status !== "ready" || model.board.kind === "text";
-    input.nextSibling.textContent = model.status === "ready" ? labelOf(model) : `${model.name}…`;
+    input.nextSibling.textContent = model.status === "ready" ? labelOf(models, model) : `${model.name}…`;
   }
   for (const label of $("models").querySelectorAll("label")) {
-    if (!choices().some((model) => model.name === label.firstChild.value)) label.remove();
+    if (!choices(models).some((model) => model.name === label.firstChild.value)) label.remove();
   }
 }
 
@@ -96,26 +69,28 @@ function choose(model, settings = {}) {
   editor = makeEditor($("editor"), $("editor-help"), model.board, model.kind, () => say(""));
   const examples = model.kind === "solve" ? examplesFor(model.board) : [];
   $("examples").replaceChildren(...examples.map((example) => exampleChip(example)));
-  editor.load(settings.puzzle ?? examples[0]?.puzzle ?? "", placesFromText(settings.places));
+  const known = examples.find((example) => example.puzzle === settings.puzzle) ?? examples[0];
+  if (settings.puzzle === undefined) editor.load(known?.puzzle ?? "", known?.places);
+  else editor.load(settings.puzzle, placesFromText(settings.places) ?? (known?.puzzle === settings.puzzle ? known.places : null));
   const usual = { ...model.defaults, width: Math.min(model.defaults.width, USUAL_WIDTH) };
   for (const name of DIALS) setDial(name, settings[name] ?? usual[name]);
   $("temperature-dial").hidden = !model.random;
   $("halt").checked = settings.halt === undefined ? model.defaults.halt : settings.halt === "true";
   $("until").value = ["first", "all"].includes(settings.until) ? settings.until : "";
   if (settings.seed !== undefined) $("seed").value = settings.seed;
-  const other = rivalOf(model);
+  const other = rivalOf(models, model);
   $("beside-line").hidden = !other;
   $("beside-name").textContent = other ? `Beside it ${other.name}, which has one deterministic path` : "";
   $("beside").checked = Boolean(other && settings.beside === "true");
   $("run").disabled = false;
 }
 
-function exampleChip({ name, puzzle }) {
+function exampleChip({ name, puzzle, places }) {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = name;
   button.addEventListener("click", () => {
-    editor.load(puzzle);
+    editor.load(puzzle, places);
     say("");
   });
   return button;
@@ -128,45 +103,12 @@ function setDial(name, value) {
   $(`${name}-out`).textContent = name === "temperature" ? Number(input.value).toFixed(1) : input.value;
 }
 
-/** Example boards are there before the models are. */
-function drawGallery() {
-  const shown = [
-    ["8 queens", FIRST_BOARD, EXAMPLES["nqueens-8"][0].puzzle, "nqueens"],
-    ["Sudoku", { kind: "sudoku", rows: 9, columns: 9, box_rows: 3, box_columns: 3 }, EXAMPLES["sudoku-9"][0].puzzle, "sudoku"],
-    ["Boards from nothing", { kind: "sudoku", rows: 9, columns: 9, box_rows: 3, box_columns: 3 }, "", "generate"],
-    ["Digits", { kind: "image", rows: 8, columns: 8 }, "", "image"],
-    ["Colouring", { kind: "colouring", vertices: 8, first_colour: 3, names: [] }, EXAMPLES["colouring-8"][2].puzzle, "colouring"],
-  ].filter(([, , , key]) => !models.length || models.some((model) => !model.board) || modelFor(key));
-  const gallery = $("gallery");
-  gallery.replaceChildren();
-  for (const [name, board, puzzle, key] of shown) {
-    const button = document.createElement("button");
-    button.type = "button";
-    const canvas = document.createElement("canvas");
-    const title = document.createElement("b");
-    title.textContent = name;
-    button.append(canvas, title);
-    button.disabled = !modelFor(key);
-    button.addEventListener("click", () => {
-      choose(modelFor(key), puzzle && examplesFor(modelFor(key).board).some((e) => e.puzzle === puzzle) ? { puzzle } : {});
-      run();
-    });
-    gallery.append(button);
-    const given = board.kind === "image" ? SEVEN : tokensOf(board, puzzle);
-    const now = board.kind === "colouring" ? Array(8).fill(0) : given;
-    const size = canvas.clientWidth || 150;
-    drawBoard(sharpen(canvas, size, size), board, { now, given, size, theme });
-  }
+function showGallery() {
+  drawGallery($("gallery"), models, theme, (model, puzzle) => {
+    choose(model, puzzle ? { puzzle } : {});
+    run();
+  });
 }
-
-const SEVEN = [
-  ..."........" + "..####.." + ".....#.." + "....#..." + "..####.." + "...#...." + "...#...." + "........",
-].map((c) => (c === "#" ? 2 : 1));
-
-const modelFor = (key) =>
-  choices().find(
-    (m) => m.status === "ready" && (key === "generate" ? m.kind === "generate" && m.board.kind === "sudoku" : m.board.kind === key && (m.kind === "solve" || key === "image")),
-  );
 
 // --- the run ----------------------------------------------------------------------------------------------------------
 
@@ -191,7 +133,7 @@ async function run() {
   const model = chosen;
   const request = requestFor(model);
   const places = model.board.kind === "colouring" ? editor.places() : null;
-  const other = $("beside").checked ? rivalOf(model) : null;
+  const other = $("beside").checked ? rivalOf(models, model) : null;
   writeLink({ ...request, beside: other ? "true" : "", places: placesToText(places) });
   say("");
   clearStage(model);
@@ -354,18 +296,18 @@ async function load() {
     return;
   }
   showModels();
-  if (!recording) drawGallery();
+  if (!recording) showGallery();
   if (!chosen) {
     const wanted = readLink()?.model;
-    const first = choices().find((m) => m.status === "ready" && m.board.kind !== "text");
+    const first = choices(models).find((m) => m.status === "ready" && m.board.kind !== "text");
     if (wanted && models.some((m) => m.name === wanted)) openLink();
     else if (first) choose(first);
-  } else if ($("beside-line").hidden && rivalOf(chosen)) choose(chosen, { puzzle: editor.text() });
+  } else if ($("beside-line").hidden && rivalOf(models, chosen)) choose(chosen, { puzzle: editor.text() });
   if (models.some((m) => m.status !== "ready")) setTimeout(load, 400);
 }
 
 listen();
-drawGallery();
+showGallery();
 makeEditor($("editor"), $("editor-help"), FIRST_BOARD, "solve", () => {}).load(EXAMPLES["nqueens-8"][0].puzzle);
 for (const name of DIALS) setDial(name, $(name).value);
 load();

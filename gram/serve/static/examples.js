@@ -6,6 +6,13 @@ const queens = (size, ...cells) => {
   return rows.map((row) => row.join("")).join("/");
 };
 
+const square = (low) => [[low, low], [1 - low, low], [1 - low, 1 - low], [low, 1 - low]];
+const around = (count) =>
+  Array.from({ length: count }, (_, i) => (2 * Math.PI * i) / count - Math.PI / 2).map((angle) => [
+    0.5 + 0.4 * Math.cos(angle),
+    0.5 + 0.4 * Math.sin(angle),
+  ]);
+
 export const EXAMPLES = {
   "nqueens-8": [
     { name: "One queen", puzzle: queens(8, [0, 3]) },
@@ -29,8 +36,16 @@ export const EXAMPLES = {
   ],
   "colouring-8": [
     { name: "A ring", puzzle: "0-1, 1-2, 2-3, 3-4, 4-5, 5-6, 6-7, 0-7" },
-    { name: "A wheel", puzzle: "0-1, 1-2, 2-3, 3-4, 4-5, 0-5, 0-6, 1-6, 2-6, 3-6, 4-6, 5-6, 6-7" },
-    { name: "A cube", puzzle: "0-1, 1-2, 2-3, 0-3, 4-5, 5-6, 6-7, 4-7, 0-4, 1-5, 2-6, 3-7" },
+    {
+      name: "A wheel",
+      puzzle: "0-1, 1-2, 2-3, 3-4, 4-5, 5-6, 0-6, 0-7, 1-7, 2-7, 3-7, 4-7, 5-7, 6-7",
+      places: [...around(7), [0.5, 0.5]],
+    },
+    {
+      name: "A cube",
+      puzzle: "0-1, 1-2, 2-3, 0-3, 4-5, 5-6, 6-7, 4-7, 0-4, 1-5, 2-6, 3-7",
+      places: [...square(0.12), ...square(0.34)],
+    },
   ],
 };
 

@@ -196,7 +196,7 @@ function inProse(recording, step, found) {
   const total = recording.numbers.length;
   const verified = found.reduce((sum, { numbers }) => sum + numbers.length, 0);
   if (!verified) return `None of ${total} ${total === 1 ? "trajectory" : "trajectories"} is verified yet.`;
-  const part = `${verified} of ${total} ${total === 1 ? "trajectory is" : "trajectories are"} verified.`;
+  const part = `${verified} of ${total} ${total === 1 ? "trajectory" : "trajectories"} ${verified === 1 ? "is" : "are"} verified.`;
   const estimate = recording.estimateAt(step);
   if (!estimate || total < 2) return part;
   if (estimate.samples < FEWEST) return `${part} Too few to tell how many solutions there are.`;
