@@ -135,7 +135,7 @@ def test_boards_side_by_side() -> None:
 def test_an_unknown_option_is_named_and_the_known_ones_listed(solver: Solver) -> None:
     with pytest.raises(GramError, match=r"'widht'.*width.*depth.*temperature"):
         solver.solve(ONE_QUEEN, widht=3)
-    with pytest.raises(GramError, match="width: .*greater than or equal to 1"):
+    with pytest.raises(GramError, match=r"width: .*greater than or equal to 1"):
         solver.solve(ONE_QUEEN, width=0)
 
 
