@@ -27,6 +27,7 @@ class Likelihood:
     meaning: str
 
 
+@torch.no_grad()
 def likelihood(
     model: Model,
     examples: Examples,

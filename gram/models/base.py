@@ -265,6 +265,7 @@ class Model(nn.Module, ABC):
         """Return how many slots (the first ones) follow the prior instead of the posterior."""
         return 0
 
+    @torch.no_grad()
     def validation_metrics(
         self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
     ) -> dict[str, float]:

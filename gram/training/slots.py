@@ -1,5 +1,7 @@
 """The deal: which example enters which slot, epoch after epoch, in a seeded order."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -41,6 +43,14 @@ class SlotFeeder:
         """how many of them are dealt"""
         self.total = 0
         """examples dealt since the run began"""
+
+    def place(self) -> tuple[Tokens, int, int, dict[str, Any]]:
+        """Return where the deal stands."""
+        return self.order, self.dealt, self.total, dict(self.generator.bit_generator.state)
+
+    def go_back(self, place: tuple[Tokens, int, int, dict[str, Any]]) -> None:
+        """Return to where the deal stood."""
+        self.order, self.dealt, self.total, self.generator.bit_generator.state = place
 
     def next_rows(self, count: int) -> Tokens:
         """Return the next rows [count] of the deal; a new epoch begins where one ends."""

@@ -88,9 +88,12 @@ class Trainer:
     def step(self) -> dict[str, Any]:
         """Make one supervision step in the slots whose turn it is, and one update; return the metrics."""
         self.step_number += 1
+        place = self.feeder.place()
         result = self.forward_backward()
         norm = self.clip()
-        if torch.as_tensor(norm).isfinite():  # otherwise everything stays as it was, for study
+        if not torch.as_tensor(norm).isfinite():  # everything stays as it was, for study
+            self.feeder.go_back(place)
+        else:
             self.apply()
             carry = result.carry if self.retarget is None else self.retarget(result.carry, result.outputs)
             self.pool.put(carry)

@@ -1,6 +1,7 @@
 """One update: its micro-batches add up to the whole batch, whatever their number."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -112,9 +113,12 @@ def test_a_step_that_is_not_finite_leaves_everything_as_it_was(queens_recipe: Re
     trainer.step()
     with torch.no_grad():
         trainer.model.decoder.lm.weight[0, 0] = float("nan")
-    tensors = {name: tensor.clone() for name, tensor in trainer.state()[0].items()}
+    trainer.pool.tensors["finished"].fill_(True)  # new examples are dealt in the step that fails
+    tensors, other = trainer.state()
+    tensors, other = {name: tensor.clone() for name, tensor in tensors.items()}, deepcopy(other)
     metrics = trainer.step()
     assert not torch.as_tensor(metrics["gradient_norm"]).isfinite()
-    after = trainer.state()[0]
+    after, now = trainer.state()
+    assert now == other | {"step": other["step"] + 1}  # the examples of the deal too can be dealt again
     for name, tensor in tensors.items():
         assert torch.equal(after[name].nan_to_num(), tensor.nan_to_num()), name

@@ -73,4 +73,5 @@ def test_a_run_that_diverges_leaves_its_state(queens_recipe: Callable[..., Recip
         other = json.loads(file.metadata()["other"])
         assert f"step {other['step']} " in str(raised.value)
         assert len(other["rows"]) == recipe.train.slots
-        assert file.get_tensor("slots.index").flatten().tolist() == other["rows"]
+        index, finished = (file.get_tensor(f"slots.{name}").flatten() for name in ("index", "finished"))
+        assert index[~finished].tolist() == [row for row, new in zip(other["rows"], finished, strict=True) if not new]

@@ -1,4 +1,4 @@
-"""Generative models through the same loop, sampling, evaluation and files as the recursive ones."""
+"""Baselines through the same loop, sampling, evaluation and files as the reasoner."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from gram.config import Recipe, SampleOptions
+from gram.config import Recipe, SampleOptions, parse_recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
 from gram.inference.sample import sample
@@ -19,7 +19,7 @@ from gram.training.loop import resume, train
 RecipeBuilder = Callable[..., Recipe]
 SMALL = {"dim": 16, "layers": 1, "heads": 2, "hidden": 16}
 OPTIONS = {
-    "autoregressive": SMALL,
+    "ar": SMALL,
     "mdlm": {**SMALL, "sample_steps": 8},
     "d3pm": {**SMALL, "steps": 10, "time_dim": 8},
 }
@@ -28,7 +28,7 @@ CORNER = "Q..../...../...../...../....."
 
 def recipe_of(queens_recipe: RecipeBuilder, name: str, **train_settings: object) -> Recipe:
     base = queens_recipe(train=train_settings).model_dump(mode="json")
-    return Recipe.model_validate({**base, "generative": {"name": name, "options": OPTIONS[name]}})
+    return Recipe.model_validate({**base, "model": {"kind": name, **OPTIONS[name]}})
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -56,7 +56,7 @@ def test_a_resumed_run_ends_in_the_same_weights(queens_recipe: RecipeBuilder, tm
 
 
 def test_what_a_generative_model_cannot_do(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
-    train(recipe_of(queens_recipe, "autoregressive"), tmp_path / "run", Console(quiet=True))
+    train(recipe_of(queens_recipe, "ar"), tmp_path / "run", Console(quiet=True))
     solver = load(tmp_path / "run")
     with pytest.raises(GramError, match="whole outputs"):
         solver.solve(CORNER, until="first")
@@ -67,47 +67,45 @@ def test_what_a_generative_model_cannot_do(queens_recipe: RecipeBuilder, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "deaf", "heeded"),
+    ("name", "unsupported", "supported"),
     [
-        ("autoregressive", {"steps": 5}, {"temperature": 0.5, "top_p": 0.5}),
+        ("ar", {"steps": 5}, {"temperature": 0.5, "top_p": 0.5}),
         ("mdlm", {"temperature": 0.5}, {"steps": 5}),
         ("d3pm", {"depth": 4}, {"steps": 5}),
     ],
 )
-def test_an_option_is_heeded_or_refused(
-    queens_recipe: RecipeBuilder, tmp_path: Path, name: str, deaf: dict[str, Any], heeded: dict[str, Any]
+def test_an_option_is_used_or_refused(
+    queens_recipe: RecipeBuilder, tmp_path: Path, name: str, unsupported: dict[str, Any], supported: dict[str, Any]
 ) -> None:
     train(recipe_of(queens_recipe, name), tmp_path / "run", Console(quiet=True))
     solver = load(tmp_path / "run")
-    with pytest.raises(GramError, match=f"'{next(iter(deaf))}' means nothing to this model"):
-        solver.with_options(**deaf)
+    with pytest.raises(GramError, match=f"'{next(iter(unsupported))}' is not supported by this model"):
+        solver.with_options(**unsupported)
     plain = solver.solve(CORNER, width=30)
-    for option, value in heeded.items():
+    for option, value in supported.items():
         told = solver.solve(CORNER, width=30, **{option: value})
         assert told.settings[option] == value
         assert not np.array_equal(told.trajectories.outputs, plain.trajectories.outputs)
-    result = evaluate(solver.model, solver.task, "test", solver.with_options(**heeded), limit=2)
-    assert set(heeded) <= set(result)
-    assert not set(deaf) & set(result)
+    result = evaluate(solver.model, solver.task, "test", solver.with_options(**supported), limit=2)
+    assert set(supported) <= set(result)
+    assert not set(unsupported) & set(result)
     assert set(result["selection"]) == {"first", "vote", "verified"}  # nobody asks heads that are not there
-    assert result["mean_steps"] == heeded.get("steps", 25)
+    assert result["mean_steps"] == supported.get("steps", 25)
 
 
-def test_unknown_options_are_named_before_any_work(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
-    recipe = recipe_of(queens_recipe, "autoregressive")
-    wrong = recipe.model_copy(update={"generative": recipe.generative.model_copy(update={"options": {"dimm": 3}})})
-    with pytest.raises(GramError, match="dimm"):
-        train(wrong, tmp_path / "run", Console(quiet=True))
-    assert not (tmp_path / "run").exists()
+def test_unknown_options_are_named_before_any_work(queens_recipe: RecipeBuilder) -> None:
+    base = recipe_of(queens_recipe, "ar").model_dump(mode="json")
+    with pytest.raises(GramError, match=r"unknown key 'model\.dimm'"):
+        parse_recipe({**base, "model": {"kind": "ar", "dimm": 3}}, source="the test")
 
 
-@pytest.mark.parametrize(("other", "options"), [("autoregressive", SMALL), ("d3pm", {**SMALL, "kind": "absorbing"})])
+@pytest.mark.parametrize(("other", "options"), [("ar", SMALL), ("d3pm", {**SMALL, "noise": "absorbing"})])
 def test_a_checkpoint_of_another_model_is_refused(
     queens_recipe: RecipeBuilder, tmp_path: Path, other: str, options: dict[str, Any]
 ) -> None:
     base = queens_recipe().model_dump(mode="json")
     for name, own in (("mdlm", SMALL), (other, options)):  # the tensors of MDLM and of this D3PM are alike
-        recipe = Recipe.model_validate({**base, "generative": {"name": name, "options": own}})
+        recipe = Recipe.model_validate({**base, "model": {"kind": name, **own}})
         train(recipe, tmp_path / name, Console(quiet=True))
     weights = [tmp_path / name / "model.safetensors" for name in ("mdlm", other)]
     weights[1].write_bytes(weights[0].read_bytes())
@@ -129,10 +127,10 @@ def test_positions_without_a_label_are_held_at_padding(queens_recipe: RecipeBuil
 
 def test_a_vae_draws_images_through_the_same_loop(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
     base = queens_recipe().model_dump(mode="json")
-    images = {"task": {"name": "digits", "options": {}}, "generative": {"name": "vae", "options": {"hidden": 16}}}
+    images = {"task": {"name": "digits", "options": {}}, "model": {"kind": "vae", "hidden": 16}}
     result = train(Recipe.model_validate({**base, **images}), tmp_path / "run", Console(quiet=True))
     assert "validity" not in result  # nobody has judged the images
     assert 0 < result["uniqueness"] <= 1
     assert "validation_nats" in (tmp_path / "run" / "metrics.jsonl").read_text()
-    with pytest.raises(GramError, match="A VAE draws from nothing"):
-        train(Recipe.model_validate({**base, "generative": images["generative"]}), tmp_path / "no", Console(quiet=True))
+    with pytest.raises(GramError, match="A VAE is unconditional"):
+        train(Recipe.model_validate({**base, "model": images["model"]}), tmp_path / "no", Console(quiet=True))
