@@ -131,9 +131,9 @@ def test_missing_settings_are_named(tmp_path: Path) -> None:
     [
         ({"heads": 2}, "no setting 'heads'; there is H_cycles"),
         ({"num_heads": 3}, "dim 16 must be a multiple of 2 x heads"),
-        ({"H_cycles": "many"}, "H_cycles: Input should be a valid integer"),
-        ({"rope_theta": 500.0}, "rope_theta: Input should be greater than or equal to 10000"),
-        ({"pos_encodings": "sinusoidal"}, "pos_encodings: Input should be 'rope', 'learned' or 'none'"),
+        ({"H_cycles": "many"}, "H_cycles must be a valid integer"),
+        ({"rope_theta": 500.0}, "rope_theta must be greater than or equal to 10000"),
+        ({"pos_encodings": "sinusoidal"}, "pos_encodings must be 'rope', 'learned' or 'none'"),
         ({"pos_encodings": "learned"}, "'inner.embed_pos.embedding_weight' has shape none"),
     ],
 )
