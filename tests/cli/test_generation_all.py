@@ -21,8 +21,9 @@ from gram.evaluation.generation import score_samples
 from gram.evaluation.likelihood import likelihood
 from gram.experiments.images import image_rows
 from gram.inference import stream
-from gram.inference.sample import DRAWN_AT_ONCE, sample
+from gram.inference.sample import sample
 from gram.inference.stream import generate
+from gram.models.baselines.base import DRAWN_AT_ONCE
 from gram.models.reasoner import Reasoner
 from gram.solver import Solver, load
 from gram.tasks.base import Examples
@@ -35,14 +36,23 @@ BOARDS: dict[str, Any] = {
     "options": {"size": 4, "train_boards": 40, "validation_boards": 4, "test_boards": 4},
 }
 TINY = {"dim": 16, "channel_hidden": 16, "token_hidden": 16, "guidance_hidden": 16, "low_steps": 1}
-DIFFUSION = {"kind": "absorbing", "steps": 10, "dim": 16, "layers": 1, "heads": 2, "hidden": 16, "time_dim": 8}
+DIFFUSION = {"kind": "d3pm", "noise": "absorbing", "steps": 10, "dim": 16, "layers": 1, "heads": 2, "hidden": 16}
+    "kind": "d3pm",
+    "noise": "absorbing",
+    "steps": 10,
+    "dim": 16,
+    "layers": 1,
+    "heads": 2,
+    "hidden": 16,
+    "time_dim": 8,
+}
 SHORT = {"steps": 2, "slots": 8, "eval_every": 2, "eval_inputs": 2, "eval_width": 2}
 ROLLOUTS = {"prior_share": 0.5, "learn_from_rollouts": True}
 MODELS: dict[str, dict[str, Any]] = {
     "gram": {"model": TINY | {"supervision_steps": 3, "transitions": 1}, "objective": ROLLOUTS},
     "trm": {"model": TINY | {"guidance": "none"}, "objective": {"prior_share": 0.0}},
-    "d3pm": {"generative": {"name": "d3pm", "options": DIFFUSION}},
-    "autoregressive": {"generative": {"name": "autoregressive", "options": {"dim": 16, "layers": 1, "heads": 2}}},
+    "d3pm": {"model": DIFFUSION},
+    "ar": {"model": {"kind": "ar", "dim": 16, "layers": 1, "heads": 2}},
 }
 
 
@@ -228,7 +238,7 @@ def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_
     [
         ("d3pm", ["--process", "p.gif"], "no supervision steps"),
         ("d3pm", ["--steps", "3"], "do not divide the 10 steps"),
-        ("autoregressive", ["--steps", "3"], "'steps' means nothing to this model"),
+        ("ar", ["--steps", "3"], "'steps' means nothing to this model"),
         ("gram", ["--steps", "3"], "'steps' means nothing to this model"),
         ("gram", ["--out", "boards.csv"], "must end in"),
         ("gram", ["--process", "p.mp4"], "must end in"),
@@ -271,7 +281,7 @@ def test_a_model_with_guidance_and_no_noise_has_an_exact_likelihood() -> None:
 def test_the_bound_does_not_depend_on_how_rows_are_batched(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solver = load(folders["autoregressive"])
+    solver = load(folders["ar"])
     whole = likelihood(solver.model, solver.recipe, solver.task.split("train"))
     monkeypatch.setattr("gram.evaluation.likelihood.ROWS", 7)
     parts = likelihood(solver.model, solver.recipe, solver.task.split("train"))
@@ -296,11 +306,11 @@ def test_likelihoods_stand_side_by_side(folders: dict[str, Path], tmp_path: Path
 def image_folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """A GRAM, a VAE and a D3PM of 8 x 8 digits after two steps of training."""
     task = {"task": {"name": "digits", "options": {}}, "train": SHORT, "eval": {"depth": 2, "width": 4}}
-    vae = {"generative": {"name": "vae", "options": {"hidden": 16}}}
+    vae = {"model": {"kind": "vae", "hidden": 16}}
     gram_of_images = {"model": TINY | {"image": [8, 8], "supervision_steps": 2}, "objective": ROLLOUTS}
     found = []
     size = {"image": [8, 8], "patch": 4, "dim": 16, "layers": 1, "heads": 2, "hidden": 16, "time_dim": 8, "steps": 6}
-    d3pm = {"generative": {"name": "d3pm", "options": {"kind": "uniform", **size}}}
+    d3pm = {"model": {"kind": "d3pm", **size}}
     for name, changes in {"gram": gram_of_images, "vae": vae, "d3pm": d3pm}.items():
         found.append(str(tmp_path_factory.mktemp("images") / name))
         train(Recipe(**{**task, **changes}), Path(found[-1]), Console(file=io.StringIO()))
