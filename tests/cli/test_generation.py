@@ -1,6 +1,5 @@
 """`gram generate` and `gram likelihood`: boards out of nothing, by the thousand, broken off and resumed."""
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from PIL import Image
-from rich.console import Console
 from typer.testing import CliRunner
 
 import gram.cli.generation
@@ -19,7 +16,6 @@ from gram.config import ModelConfig, Recipe
 from gram.errors import GramError, Interrupted
 from gram.evaluation.generation import score_samples
 from gram.evaluation.likelihood import likelihood
-from gram.experiments.images import image_rows
 from gram.inference import stream
 from gram.inference.sample import sample
 from gram.inference.stream import generate
@@ -29,68 +25,11 @@ from gram.solver import Solver, load
 from gram.tasks.base import Examples
 from gram.tasks.sudoku.generated import SudokuGeneration
 from gram.tasks.sudoku.generator import random_boards
-from gram.training.loop import train
-
-BOARDS: dict[str, Any] = {
-    "name": "sudoku-generation",
-    "options": {"size": 4, "train_boards": 40, "validation_boards": 4, "test_boards": 4},
-}
-TINY = {"dim": 16, "channel_hidden": 16, "token_hidden": 16, "guidance_hidden": 16, "low_steps": 1}
-DIFFUSION = {"kind": "d3pm", "noise": "absorbing", "steps": 10, "dim": 16, "layers": 1, "heads": 2, "hidden": 16}
-    "kind": "d3pm",
-    "noise": "absorbing",
-    "steps": 10,
-    "dim": 16,
-    "layers": 1,
-    "heads": 2,
-    "hidden": 16,
-    "time_dim": 8,
-}
-SHORT = {"steps": 2, "slots": 8, "eval_every": 2, "eval_inputs": 2, "eval_width": 2}
-ROLLOUTS = {"prior_share": 0.5, "learn_from_rollouts": True}
-MODELS: dict[str, dict[str, Any]] = {
-    "gram": {"model": TINY | {"supervision_steps": 3, "transitions": 1}, "objective": ROLLOUTS},
-    "trm": {"model": TINY | {"guidance": "none"}, "objective": {"prior_share": 0.0}},
-    "d3pm": {"model": DIFFUSION},
-    "ar": {"model": {"kind": "ar", "dim": 16, "layers": 1, "heads": 2}},
-}
-
-
-class CannotWrite:
-    """Stands for a function that writes, when the disk is full."""
-
-    called = False
-
-    def __call__(self, *_: Any, **__: Any) -> None:
-        self.called = True
-        raise OSError("the disk is full")
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Each model after two steps of training on 4x4 boards."""
-    found = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRAM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        for name, changes in MODELS.items():
-            recipe = Recipe(**{"task": BOARDS, "train": SHORT, "eval": {"depth": 3, "width": 4}, **changes})
-            found[name] = tmp_path_factory.mktemp("runs") / name
-            train(recipe, found[name], Console(file=io.StringIO()))
-    return found
-
-
-@pytest.fixture
-def solver(folders: dict[str, Path], request: pytest.FixtureRequest) -> Solver:
-    return load(folders[getattr(request, "param", "gram")])
+from tests.cli.helpers import BOARDS, MODELS, TINY, CannotWrite, size_and_frames
 
 
 def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["generate", *arguments])
-
-
-def size_and_frames(path: Path) -> tuple[int, int, int]:
-    with Image.open(path) as image:
-        return image.width, image.height, getattr(image, "n_frames", 1)
 
 
 def test_the_commands_are_registered() -> None:
@@ -300,64 +239,6 @@ def test_likelihoods_stand_side_by_side(folders: dict[str, Path], tmp_path: Path
     assert all(np.isfinite(entry["nats"]) and entry["nats"] < 0 for entry in found.values())
     mixed = CliRunner().invoke(app, ["likelihood", models[0], "nqueens-8"])
     assert "different tasks" in str(mixed.exception)
-
-
-@pytest.fixture(scope="module")
-def image_folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A GRAM, a VAE and a D3PM of 8 x 8 digits after two steps of training."""
-    task = {"task": {"name": "digits", "options": {}}, "train": SHORT, "eval": {"depth": 2, "width": 4}}
-    vae = {"model": {"kind": "vae", "hidden": 16}}
-    gram_of_images = {"model": TINY | {"image": [8, 8], "supervision_steps": 2}, "objective": ROLLOUTS}
-    found = []
-    size = {"image": [8, 8], "patch": 4, "dim": 16, "layers": 1, "heads": 2, "hidden": 16, "time_dim": 8, "steps": 6}
-    d3pm = {"model": {"kind": "d3pm", **size}}
-    for name, changes in {"gram": gram_of_images, "vae": vae, "d3pm": d3pm}.items():
-        found.append(str(tmp_path_factory.mktemp("images") / name))
-        train(Recipe(**{**task, **changes}), Path(found[-1]), Console(file=io.StringIO()))
-    return found
-
-
-def test_the_table_of_image_generators_has_a_line_for_each_depth(image_folders: list[str], tmp_path: Path) -> None:
-    figure, figures = tmp_path / "images.png", tmp_path / "images.json"
-    arguments = ["-n", "12", "--depths", "3,1", "--figure", str(figure), "--json", str(figures)]
-    done = CliRunner().invoke(app, ["images", *image_folders, *arguments])
-    assert done.exit_code == 0, done.output
-    rows = json.loads(figures.read_text())
-    assert [row["steps"] for row in rows] == [1, 3, 1, 6]
-    assert all(row["generated"] == 12 and row["fid"] > 0 for row in rows)
-    width, height, _ = size_and_frames(figure)
-    assert width > height
-
-
-def test_only_diffusion_models_take_steps(image_folders: list[str], tmp_path: Path) -> None:
-    figures = tmp_path / "images.json"
-    arguments = ["-n", "10", "--steps", "3", "--figure", str(tmp_path / "i.png"), "--json", str(figures)]
-    done = CliRunner().invoke(app, ["images", *image_folders[1:], *arguments])
-    assert done.exit_code == 0, done.output
-    assert [row["steps"] for row in json.loads(figures.read_text())] == [1, 3]
-    refused = CliRunner().invoke(app, ["images", *image_folders[:2], *arguments])
-    assert "--steps means nothing to any of these models" in str(refused.exception)
-    odd = CliRunner().invoke(app, ["images", image_folders[2], *arguments[:3], "4", *arguments[4:]])
-    assert "do not divide" in str(odd.exception)
-
-
-def test_the_extra_is_asked_for_before_anything_is_drawn(
-    image_folders: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gram.evaluation.inception.find_spec", lambda name: None)
-    monkeypatch.setattr("gram.experiments.images.image_rows", CannotWrite())
-    done = CliRunner().invoke(app, ["images", *image_folders, "-n", "10", "--network", "inception"])
-    assert "need the extra inception" in str(done.exception)
-
-
-def test_every_depth_shows_the_same_trajectories(image_folders: list[str]) -> None:
-    solver = load(image_folders[0])
-    (first, last) = image_rows("gram", solver, count=10, depths=[1, 2], options=solver.options)
-    blank, options = solver.task.parse("")[None], replace(solver.options, width=10, keep_steps=True)
-    kept = sample(solver.model, blank, options).step_outputs
-    assert kept is not None
-    assert_array_equal(first.shown, kept[0, :, 0])
-    assert_array_equal(last.shown, kept[0, :, 1])
 
 
 def test_boards_are_no_images(folders: dict[str, Path]) -> None:
