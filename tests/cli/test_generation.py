@@ -1,5 +1,6 @@
 """`gram generate` and `gram likelihood`: boards out of nothing, by the thousand, broken off and resumed."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from rich.console import Console
 from typer.testing import CliRunner
 
 import gram.cli.generation
@@ -25,7 +27,26 @@ from gram.solver import Solver, load
 from gram.tasks.base import Examples
 from gram.tasks.sudoku.generated import SudokuGeneration
 from gram.tasks.sudoku.generator import random_boards
-from tests.cli.helpers import BOARDS, MODELS, TINY, CannotWrite, size_and_frames
+from gram.training.loop import train
+from tests.cli.helpers import BOARDS, MODELS, SHORT, TINY, CannotWrite, size_and_frames
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Each model after two steps of training on 4x4 boards."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRAM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        for name, changes in MODELS.items():
+            recipe = Recipe(**{"task": BOARDS, "train": SHORT, "eval": {"depth": 3, "width": 4}, **changes})
+            found[name] = tmp_path_factory.mktemp("runs") / name
+            train(recipe, found[name], Console(file=io.StringIO()))
+    return found
+
+
+@pytest.fixture
+def solver(folders: dict[str, Path], request: pytest.FixtureRequest) -> Solver:
+    return load(folders[getattr(request, "param", "gram")])
 
 
 def run(*arguments: str) -> Any:
