@@ -89,7 +89,15 @@ def digest_of(tensors: dict[str, Tensor], *more: str) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(
+            tensor.detach()
+            .cpu()
+            .clone(memory_format=torch.contiguous_format)
+            .flatten()
+            .view(torch.uint8)
+            .numpy()
+            .tobytes()
+        )
     for text in more:
         digest.update(f"{len(text)} {text}".encode())
     return digest.hexdigest()

@@ -9,50 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from PIL import Image
 from rich.console import Console
-from typer.testing import CliRunner
 
-from gram.cli.app import build_app
 from gram.config import ModelConfig, Recipe
 from gram.errors import GramError, Interrupted
 from gram.evaluation.generation import score_samples
 from gram.evaluation.likelihood import likelihood
-from gram.experiments.images import image_rows
 from gram.inference import stream
-from gram.inference.sample import DRAWN_AT_ONCE, sample
+from gram.inference.sample import sample
 from gram.inference.stream import generate
+from gram.models.baselines.base import DRAWN_AT_ONCE
 from gram.models.reasoner import Reasoner
 from gram.solver import Solver, load
 from gram.tasks.base import Examples
 from gram.tasks.sudoku.generated import SudokuGeneration
 from gram.tasks.sudoku.generator import random_boards
 from gram.training.loop import train
-
-BOARDS: dict[str, Any] = {
-    "name": "sudoku-generation",
-    "options": {"size": 4, "train_boards": 40, "validation_boards": 4, "test_boards": 4},
-}
-TINY = {"dim": 16, "channel_hidden": 16, "token_hidden": 16, "guidance_hidden": 16, "low_steps": 1}
-DIFFUSION = {"kind": "absorbing", "steps": 10, "dim": 16, "layers": 1, "heads": 2, "hidden": 16, "time_dim": 8}
-SHORT = {"steps": 2, "slots": 8, "eval_every": 2, "eval_inputs": 2, "eval_width": 2}
-ROLLOUTS = {"prior_share": 0.5, "learn_from_rollouts": True}
-MODELS: dict[str, dict[str, Any]] = {
-    "gram": {"model": TINY | {"supervision_steps": 3, "transitions": 1}, "objective": ROLLOUTS},
-    "trm": {"model": TINY | {"guidance": "none"}, "objective": {"prior_share": 0.0}},
-    "d3pm": {"generative": {"name": "d3pm", "options": DIFFUSION}},
-    "autoregressive": {"generative": {"name": "autoregressive", "options": {"dim": 16, "layers": 1, "heads": 2}}},
-}
-
-
-class CannotWrite:
-    """Stands for a function that writes, when the disk is full."""
-
-    called = False
-
-    def __call__(self, *_: Any, **__: Any) -> None:
-        self.called = True
-        raise OSError("the disk is full")
+from tests.cli.helpers import BOARDS, MODELS, SHORT, TINY, CannotWrite, command, size_and_frames
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +46,8 @@ def solver(folders: dict[str, Path], request: pytest.FixtureRequest) -> Solver:
     return load(folders[getattr(request, "param", "gram")])
 
 
-def command(name: str, *arguments: str) -> Any:
-    return CliRunner().invoke(build_app([name]), [name, *arguments])
-
-
 def run(*arguments: str) -> Any:
     return command("generate", *arguments)
-
-
-def size_and_frames(path: Path) -> tuple[int, int, int]:
-    with Image.open(path) as image:
-        return image.width, image.height, getattr(image, "n_frames", 1)
 
 
 @pytest.mark.parametrize("solver", ["gram", "d3pm"], indirect=True)
@@ -227,7 +191,7 @@ def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_
     [
         ("d3pm", ["--process", "p.gif"], "no supervision steps"),
         ("d3pm", ["--steps", "3"], "do not divide the 10 steps"),
-        ("autoregressive", ["--steps", "3"], "'steps' means nothing to this model"),
+        ("ar", ["--steps", "3"], "'steps' means nothing to this model"),
         ("gram", ["--steps", "3"], "'steps' means nothing to this model"),
         ("gram", ["--out", "boards.csv"], "must end in"),
         ("gram", ["--process", "p.mp4"], "must end in"),
@@ -270,7 +234,7 @@ def test_a_model_with_guidance_and_no_noise_has_an_exact_likelihood() -> None:
 def test_the_bound_does_not_depend_on_how_rows_are_batched(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solver = load(folders["autoregressive"])
+    solver = load(folders["ar"])
     whole = likelihood(solver.model, solver.recipe, solver.task.split("train"))
     monkeypatch.setattr("gram.evaluation.likelihood.ROWS", 7)
     parts = likelihood(solver.model, solver.recipe, solver.task.split("train"))
@@ -282,73 +246,13 @@ def test_the_bound_does_not_depend_on_how_rows_are_batched(
 def test_likelihoods_stand_side_by_side(folders: dict[str, Path], tmp_path: Path) -> None:
     figures = tmp_path / "nats.json"
     models = [str(folders[name]) for name in MODELS]
-    done = CliRunner().invoke(
-        build_app(["likelihood"]), ["likelihood", *models, "--limit", "3", "--json", str(figures)]
-    )
+    done = command("likelihood", *models, "--limit", "3", "--json", str(figures))
     assert done.exit_code == 0, done.output
     found = json.loads(figures.read_text())
     assert [entry["exact"] for entry in found.values()] == [False, True, False, True]
     assert all(np.isfinite(entry["nats"]) and entry["nats"] < 0 for entry in found.values())
     mixed = command("likelihood", models[0], "nqueens-8")
     assert "different tasks" in str(mixed.exception)
-
-
-@pytest.fixture(scope="module")
-def image_folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A GRAM, a VAE and a D3PM of 8 x 8 digits after two steps of training."""
-    task = {"task": {"name": "digits", "options": {}}, "train": SHORT, "eval": {"depth": 2, "width": 4}}
-    vae = {"generative": {"name": "vae", "options": {"hidden": 16}}}
-    gram_of_images = {"model": TINY | {"image": [8, 8], "supervision_steps": 2}, "objective": ROLLOUTS}
-    found = []
-    size = {"image": [8, 8], "patch": 4, "dim": 16, "layers": 1, "heads": 2, "hidden": 16, "time_dim": 8, "steps": 6}
-    d3pm = {"generative": {"name": "d3pm", "options": {"kind": "uniform", **size}}}
-    for name, changes in {"gram": gram_of_images, "vae": vae, "d3pm": d3pm}.items():
-        found.append(str(tmp_path_factory.mktemp("images") / name))
-        train(Recipe(**{**task, **changes}), Path(found[-1]), Console(file=io.StringIO()))
-    return found
-
-
-def test_the_table_of_image_generators_has_a_line_for_each_depth(image_folders: list[str], tmp_path: Path) -> None:
-    figure, figures = tmp_path / "images.png", tmp_path / "images.json"
-    arguments = ["-n", "12", "--depths", "3,1", "--figure", str(figure), "--json", str(figures)]
-    done = command("images", *image_folders, *arguments)
-    assert done.exit_code == 0, done.output
-    rows = json.loads(figures.read_text())
-    assert [row["steps"] for row in rows] == [1, 3, 1, 6]
-    assert all(row["generated"] == 12 and row["fid"] > 0 for row in rows)
-    width, height, _ = size_and_frames(figure)
-    assert width > height
-
-
-def test_only_diffusion_models_take_steps(image_folders: list[str], tmp_path: Path) -> None:
-    figures = tmp_path / "images.json"
-    arguments = ["-n", "10", "--steps", "3", "--figure", str(tmp_path / "i.png"), "--json", str(figures)]
-    done = command("images", *image_folders[1:], *arguments)
-    assert done.exit_code == 0, done.output
-    assert [row["steps"] for row in json.loads(figures.read_text())] == [1, 3]
-    refused = command("images", *image_folders[:2], *arguments)
-    assert "Option 'steps' is not supported by any of these models" in str(refused.exception)
-    odd = command("images", image_folders[2], *arguments[:3], "4", *arguments[4:])
-    assert "do not divide" in str(odd.exception)
-
-
-def test_the_extra_is_asked_for_before_anything_is_drawn(
-    image_folders: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gram.evaluation.inception.find_spec", lambda name: None)
-    monkeypatch.setattr("gram.experiments.images.image_rows", CannotWrite())
-    done = command("images", *image_folders, "-n", "10", "--network", "inception")
-    assert "need the extra inception" in str(done.exception)
-
-
-def test_every_depth_shows_the_same_trajectories(image_folders: list[str]) -> None:
-    solver = load(image_folders[0])
-    (first, last) = image_rows("gram", solver, count=10, depths=[1, 2], options=solver.options)
-    blank, options = solver.task.parse("")[None], replace(solver.options, width=10, keep_steps=True)
-    kept = sample(solver.model, blank, options).step_outputs
-    assert kept is not None
-    assert_array_equal(first.shown, kept[0, :, 0])
-    assert_array_equal(last.shown, kept[0, :, 1])
 
 
 def test_boards_are_no_images(folders: dict[str, Path]) -> None:

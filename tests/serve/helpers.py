@@ -16,7 +16,7 @@ import torch
 
 from gram.checkpoints.folder import save_model
 from gram.config import Recipe
-from gram.models.base import build_model
+from gram.models.registry import build_model
 from gram.serve.app import create_app
 from gram.serve.service import Service
 from gram.serve.settings import Limits, Settings, served_names

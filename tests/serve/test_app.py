@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from gram.checkpoints.find import shipped_models
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.models.rollout import Batch
@@ -19,7 +20,7 @@ from gram.serve.app import create_app
 from gram.serve.server import serve
 from gram.serve.service import Service
 from gram.serve.settings import Limits, Settings, read_token, served_names, shipped_names
-from gram.solver import load, shipped_models
+from gram.solver import load
 from tests.serve.helpers import client_of, running_service, save_random_model
 
 Call = Callable[..., httpx.Response]
