@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from gram.config import ModelConfig, ObjectiveConfig, SampleOptions, Section
+from gram.errors import GramError
 from gram.models.base import Carry, Job, Metrics, Model, Rows, State, StepContext, StepResult, Steps
 from gram.models.coders import Decoder, Encoder, Readout
 from gram.models.constraints import ConstraintBlock, Sets
@@ -271,6 +272,11 @@ class Reasoner(Model):
         if self.config.halting != "sigmoid":  # q_halt > q_continue has no threshold
             unsupported.add("halt_at")
         return frozenset(SampleOptions.__dataclass_fields__) - unsupported
+
+    def check(self, options: SampleOptions) -> None:
+        """Refuse the steps of a diffusion sampler."""
+        if options.steps is not None:
+            raise GramError("Only diffusion models sample in a number of steps; choose the depth of a recursive model.")
 
     def is_deterministic(self, options: SampleOptions) -> bool:
         """Whether every trajectory of an input is the same, so that one is enough."""

@@ -146,7 +146,7 @@ class Run:
     def load(self, tensors: dict[str, torch.Tensor], other: dict[str, Any]) -> None:
         """Take over a checkpoint."""
         rows, now = len(tensors.get("feeder.order", ())), len(self.splits["train"])
-        if rows != now:
+        if rows not in (0, now):  # before the first step nothing was dealt
             raise GramError(f"The run has been trained on {rows} rows, and there are {now} now: begin a new run.")
         try:
             self.trainer.load_state(tensors, other)

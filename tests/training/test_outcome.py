@@ -112,10 +112,9 @@ def test_a_run_starts_from_the_weights_of_a_model(
     def noted(trainer: Trainer) -> dict[str, Any]:
         if not seen:
             seen.append({name: tensor.clone() for name, tensor in trainer.model.state_dict().items()})
-            fresh = trainer.slots.steps == 0
-            assert torch.equal(
-                trainer.slots.state.h[fresh], trainer.model.h_init.expand_as(trainer.slots.state.h[fresh])
-            )
+            waiting = trainer.pool.take().state
+            assert waiting is not None
+            assert torch.equal(waiting.h, trainer.model.h_init.expand_as(waiting.h))
         return step(trainer)
 
     monkeypatch.setattr(Trainer, "step", noted)

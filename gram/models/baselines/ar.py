@@ -79,6 +79,11 @@ class Autoregressive(Baseline):
         return -token_cross_entropy(self(inputs, tokens[:, :-1]), targets, "softmax").sum(dim=-1)
 
     @property
+    def steps_per_output(self) -> int:
+        """One step for each token."""
+        return self.length
+
+    @property
     def likelihood_meaning(self) -> tuple[bool, str]:
         """Whether the likelihood is exact, and in words what it is."""
         return True, "chain rule"

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gram.config import SampleOptions, Section
+from gram.errors import GramError
 from gram.models.base import Carry, Job, Metrics, Model, Rows, StepContext, StepResult, Steps
 from gram.models.noise import derive
 from gram.tasks.base import IGNORE, Structure, Tokens
@@ -64,6 +65,11 @@ class Baseline(Model):
     ) -> Tensor:
         """Return a lower bound of log p(output | input) in nats, without bias, from `samples` draws: [rows]."""
 
+    def check(self, options: SampleOptions) -> None:
+        """Refuse to keep steps, of which there are none."""
+        if options.keep_steps or options.keep_states:
+            raise GramError("This model draws whole outputs: it has no supervision steps to keep.")
+
     def training_step(self, rows: Rows, carry: Carry, context: StepContext) -> StepResult:
         """Take the offered examples, all of which are done after this one step."""
         carry = carry.take(rows)
@@ -90,7 +96,7 @@ class Baseline(Model):
             given = torch.from_numpy(inputs[puzzle]).to(self.device)
             own = options.only(self.supported - {"width", "seed"})
             drawn = self.draw_outputs(given, generator=generator, labelled=self.labelled, **own).cpu().numpy()
-            steps = np.full(len(some), options.steps or self.sampling_steps or 1)
+            steps = np.full(len(some), options.steps or self.steps_per_output)
             nothing, ended = np.zeros(len(some), dtype=np.float32), np.ones(len(some), dtype=np.bool_)
             yield Steps(
                 puzzle,
@@ -103,6 +109,11 @@ class Baseline(Model):
                 ~ended,
                 torch.zeros(len(some), *self.state_shape),
             )
+
+    @property
+    def steps_per_output(self) -> int:
+        """How many steps an output takes where nobody chooses fewer."""
+        return self.sampling_steps or 1
 
     @property
     def likelihood_meaning(self) -> tuple[bool, str]:
