@@ -25,7 +25,7 @@ TINY_COLOURING = (
     "task.options.size=4 model.dim=32 model.token_hidden=32 model.channel_hidden=48 train.steps=300 train.slots=32 "
     "train.threads=1 train.warmup=20 train.lr=0.005 train.eval_every=300 train.log_every=150 eval.depth=6 eval.width=20"
 )
-WAIT = 30_000
+WAIT = 90_000
 """Milliseconds: the machine may be busy."""
 
 

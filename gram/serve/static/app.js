@@ -44,6 +44,7 @@ const player = new Player(() => redraw());
 
 function showModels() {
   $("loading")?.remove();
+  const labels = [];
   for (const model of choices(models)) {
     let input = [...$("models").querySelectorAll("input")].find((each) => each.value === model.name);
     if (!input) {
@@ -53,13 +54,15 @@ function showModels() {
       input.addEventListener("change", () => choose(models.find((m) => m.name === input.value)));
       label.append(input, document.createElement("span"));
     }
-    if (input.parentNode.parentNode !== $("models") || model.status === "ready") $("models").append(input.parentNode);
+    labels.push(input.parentNode);
     input.disabled = model.status !== "ready" || model.board.kind === "text";
     input.nextSibling.textContent = model.status === "ready" ? labelOf(models, model) : `${model.name}…`;
   }
-  for (const label of $("models").querySelectorAll("label")) {
-    if (!choices(models).some((model) => model.name === label.firstChild.value)) label.remove();
-  }
+  const shown = [...$("models").querySelectorAll("label")];
+  if (shown.length === labels.length && shown.every((label, i) => label === labels[i])) return;
+  const focused = document.activeElement; // moving an element takes the focus away from it
+  $("models").replaceChildren($("models").querySelector("legend"), ...labels);
+  if ($("models").contains(focused)) focused.focus();
 }
 
 function choose(model, settings = {}) {
@@ -78,11 +81,16 @@ function choose(model, settings = {}) {
   $("halt").checked = settings.halt === undefined ? model.defaults.halt : settings.halt === "true";
   $("until").value = ["first", "all"].includes(settings.until) ? settings.until : "";
   if (settings.seed !== undefined) $("seed").value = settings.seed;
-  const other = rivalOf(models, model);
+  showBeside(settings.beside === "true");
+  $("run").disabled = false;
+}
+
+/** Offer a deterministic model of the same puzzle, if there is one. */
+function showBeside(wanted) {
+  const other = rivalOf(models, chosen);
   $("beside-line").hidden = !other;
   $("beside-name").textContent = other ? `Beside it ${other.name}, which has one deterministic path` : "";
-  $("beside").checked = Boolean(other && settings.beside === "true");
-  $("run").disabled = false;
+  $("beside").checked = Boolean(other && wanted);
 }
 
 function exampleChip({ name, puzzle, places }) {
@@ -302,7 +310,7 @@ async function load() {
     const first = choices(models).find((m) => m.status === "ready" && m.board.kind !== "text");
     if (wanted && models.some((m) => m.name === wanted)) openLink();
     else if (first) choose(first);
-  } else if ($("beside-line").hidden && rivalOf(models, chosen)) choose(chosen, { puzzle: editor.text() });
+  } else if ($("beside-line").hidden) showBeside(false);
   if (models.some((m) => m.status !== "ready")) setTimeout(load, 400);
 }
 
