@@ -21,16 +21,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import count as counted
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 import yaml
+from hostile_lines import hostile_lines
 
-from gram.cli.app import COMMANDS, build_app, main
+from gram.cli.app import main
 
 RECIPE = {
     "task": {"name": "nqueens", "options": {"size": 5}},
@@ -138,66 +137,10 @@ def outcome(run: Path) -> dict[str, Any]:
 # --- bad invocations --------------------------------------------------------------------------------------------------
 
 
-def hostile_lines(trials: Trials, run: Path) -> Iterator[list[str]]:
-    """Yield invocations: a valid one, with up to three of its words made hostile."""
-    folder, chance = trials.folder, trials.chance
-    shown = folder / "shown"
-    good: dict[str, list[str]] = {
-        "models": ["--json", f"{shown}.json"],
-        "solve": [str(run), BOARD, "--width", "2", "--seed", "1", "--json", f"{shown}.json"],
-        "generate": ["sudoku-generation", "-n", "2", "--depth", "1", "--figure", f"{shown}.png"],
-        "demo": ["--figure", f"{shown}.gif", "--seed", "x"],
-        "data": ["nqueens-5", "seed=1", "--show", "1"],
-        "train": [str(trials.recipe), "train.steps=2", "train.lr=0.1", "--out", str(folder / "new")],
-        "tune": [str(run), "--depths", "1,2", "--temperatures", "1", "--limit", "2", "--width", "2"],
-        "sweep": [str(trials.recipe), "train.seed=0,0", "--out", str(folder / "new"), "--jobs", "1"],
-        "plot": [str(run), "--figure", f"{shown}.png"],
-        "import": [str(run / "model.safetensors"), "--as", "trm", "--out", str(folder / "new")],
-        "eval": [str(run), "--limit", "2", "--width", "2", "--depth", "1", "--json", f"{shown}.json"],
-        "scaling": [str(run), "--depths", "1,2", "--widths", "1", "--limit", "2", "--figure", f"{shown}.png"],
-        "latent": [str(run), BOARD, "--width", "2", "--depth", "2", "--figure", f"{shown}.png"],
-        "likelihood": [str(run), "--limit", "2", "--seed", "0", "--json", f"{shown}.json"],
-        "images": [str(run), "--count", "10", "--depths", "1"],
-        "score": [str(folder / "junk.bin"), "--batch", "5"],
-        "bench": [str(trials.recipe), "--steps", "1", "--puzzles", "1", "--json", f"{shown}.json"],
-    }
-    missing = {name for commands in COMMANDS.values() for name in commands} - good.keys()
-    assert not missing, f"no trials for {missing}"
-    words = ["", "-", "--", "-1", "0", "nan", "inf", "1e999", str(10**30), "1,,2", "٣", "💥", "[", "{a: [", "x" * 5000]
-    words += [str(run), str(folder), str(trials.recipe), str(folder / "junk.bin"), str(trials.data), "/dev/full"]
-    words += [str(folder / "none" / "x.json"), str(run / "run.json"), "../..", "owner/name", "nqueens-8", "tokens"]
-    words += ["train.threads=0", "model.heads=3", "task.options.size=99", "train.lr=nan", "eval.width=0", "model="]
-    words += ["a.b=1", "=", "x=y"]
-    words += ["task.name=tokens", f"task.options.path={trials.data}", "model.dim=0", "model.dim=99999999999"]
-    pairs = f"--until all --halt-at 0.7 --resample 1 --power 1e6 --width {10**30} --temperature nan --steps 3 --top-p 2"
-    pairs += f" --plugin x.py --task x.py:X --resume {run} --json {trials.recipe} --figure {run} --device abacus"
-    pairs += f" --file {folder / 'puzzles.txt'} --out {trials.data} --limit 0 --seed -1 --depth {2**31} --split tset"
-    halves = pairs.split()
-    extras = [halves[i : i + 2] for i in range(0, len(halves), 2)] + [["--halt"], ["--calibration"], ["x=1"]]
-    names = list(good)
-    known = {name: options_of(name) for name in names}
-    for number in counted():
-        name = names[number % len(names)]
-        line = list(good[name])
-        values = [place for place, word in enumerate(line) if not word.startswith("-")]
-        for _ in range(chance.randint(1, 2)):
-            if chance.random() < 0.7:
-                line[chance.choice(values)] = chance.choice(words)
-            else:
-                line += chance.choice([extra for extra in extras if extra[0] in known[name] or "=" in extra[0]])
-        yield [name, *line]
-
-
-def options_of(name: str) -> set[str]:
-    """Return the options that a command has."""
-    command = typer.main.get_command(build_app([name])).commands[name]  # type: ignore[attr-defined]
-    return {option for parameter in command.params for option in parameter.opts}
-
-
 def invocations(trials: Trials, count: int, run: Path) -> None:
     """Make hostile invocations; none may end in a traceback, or change what is not its own."""
     precious = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in precious_files(trials, run)}
-    for _, line in zip(range(count), hostile_lines(trials, run), strict=False):
+    for _, line in zip(range(count), hostile_lines(run, trials.recipe, trials.data, trials.chance), strict=False):
         with contextlib.suppress(OSError):
             shutil.rmtree(trials.folder / "new")
         code, said, escaped = call(*line)
