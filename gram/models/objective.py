@@ -209,11 +209,12 @@ def trajectory_elbo(
 
     The ELBO decodes once, at the end, and sums the KL of all T x N_sup transitions; the surrogate is the mean over
     supervision steps of reconstruction plus the KL of that step's last transition (the paper's appendix). A model
-    without guidance heads has no KL: the reconstruction alone is then the bound.
+    without guidance heads, or without noise, has no KL: the reconstruction alone is then the bound.
     """
     count, kind = labelled_count(targets), model.objective.cross_entropy
     e_x = model.encoder(inputs, puzzle_ids)
-    e_y = model.guidance.embed_targets(targets)
+    # At variance 0 the KL of a posterior is not finite: the prior's own prediction is what the answer costs.
+    e_y = model.guidance.embed_targets(targets) if model.guidance.noisy else None
     state = model.initial_state(len(inputs))
     total_kl = torch.zeros(len(inputs), device=inputs.device)
     surrogates = []

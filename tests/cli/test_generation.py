@@ -198,12 +198,12 @@ def test_the_command_prints_boards_and_draws_them(folders: dict[str, Path], tmp_
     [
         ("d3pm", ["--process", "p.gif"], "no supervision steps"),
         ("d3pm", ["--steps", "3"], "do not divide the 10 steps"),
-        ("ar", ["--steps", "3"], "'steps' means nothing to this model"),
-        ("gram", ["--steps", "3"], "'steps' means nothing to this model"),
+        ("ar", ["--steps", "3"], "'steps' is not supported by this model"),
+        ("gram", ["--steps", "3"], "'steps' is not supported by this model"),
         ("gram", ["--out", "boards.csv"], "must end in"),
         ("gram", ["--process", "p.mp4"], "must end in"),
         ("gram", ["--process", "s.png"], "different names"),
-        ("trm", ["--temperature", "3"], "'temperature' means nothing to this model"),
+        ("trm", ["--temperature", "3"], "'temperature' is not supported by this model"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
@@ -218,7 +218,7 @@ def test_what_cannot_be_done_is_refused(
 @pytest.mark.parametrize("solver", ["trm"], indirect=True)
 def test_the_likelihood_of_a_model_without_noise_is_that_of_its_tokens(solver: Solver) -> None:
     examples = solver.task.split("test")
-    found = likelihood(solver.model, solver.recipe, examples)
+    found = likelihood(solver.model, examples)
     assert found.exact
     assert found.rows == 4
     # All rows share their input, so one prediction must explain all of them: no better than the entropy of each cell.
@@ -230,21 +230,21 @@ def test_the_likelihood_of_a_model_without_noise_is_that_of_its_tokens(solver: S
 def test_a_model_with_guidance_and_no_noise_has_an_exact_likelihood() -> None:
     model = Reasoner(ModelConfig(**TINY, guidance="guide_only"), vocab_size=6, length=16)
     task = SudokuGeneration(size=4, train_boards=10, validation_boards=2, test_boards=2)
-    found = likelihood(model, Recipe(task=BOARDS), task.split("train"))
+    found = likelihood(model, task.split("train"))
     # At variance 0 the KL of a posterior is not finite: the prior's own prediction is what the answer costs.
     assert found.exact
     nothing = Examples(*(np.zeros((0, 16), dtype=np.int64),) * 2, np.zeros(0, dtype=np.int64))
     with pytest.raises(GramError, match="empty"):
-        likelihood(model, Recipe(task=BOARDS), nothing)
+        likelihood(model, nothing)
 
 
 def test_the_bound_does_not_depend_on_how_rows_are_batched(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     solver = load(folders["ar"])
-    whole = likelihood(solver.model, solver.recipe, solver.task.split("train"))
+    whole = likelihood(solver.model, solver.task.split("train"))
     monkeypatch.setattr("gram.evaluation.likelihood.ROWS", 7)
-    parts = likelihood(solver.model, solver.recipe, solver.task.split("train"))
+    parts = likelihood(solver.model, solver.task.split("train"))
     assert whole.exact
     assert parts.nats == pytest.approx(whole.nats)
     assert whole.error > 0

@@ -1,31 +1,18 @@
-"""Repair: a valid board near any other, and the slots that learn from it."""
+"""Repair: a valid board near any other."""
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gram.errors import GramError
-from gram.models.reasoner import State
 from gram.tasks.images import Digits
 from gram.tasks.sudoku.generated import SudokuGeneration
 from gram.tasks.sudoku.generator import random_boards
 from gram.tasks.sudoku.repair import repair
-from gram.training.distributed import Team
-from gram.training.slots import SlotFeeder
 
 SIZES = st.sampled_from([4, 6, 9])
-
-
-class Carrier:
-    """A model as far as slots need one."""
-
-    length = 16
-
-    def initial_state(self, batch: int) -> State:
-        return State(torch.zeros(batch, 16, 2), None)
 
 
 def is_valid(boards: np.ndarray, size: int) -> bool:
@@ -64,18 +51,6 @@ def test_each_row_depends_on_its_own_seed_alone() -> None:
     assert np.array_equal(together[1:2], repair(blank[:1], seeds[1:2]))
     assert np.array_equal(together[0], together[3])
     assert not np.array_equal(together[0], together[1])
-
-
-def test_slots_take_repaired_boards_as_targets() -> None:
-    task = SudokuGeneration(size=4, train_boards=20, validation_boards=2, test_boards=2)
-    feeder = SlotFeeder(task, task.split("train"), steps=2, explore=0.0, seed=0, team=Team(4))
-    slots = feeder.start(Carrier(), torch.device("cpu"))
-    before = slots.targets.clone()
-    feeder.retarget(slots, torch.full((2, 16), 3))
-    assert torch.equal(slots.targets[2:], before[2:])
-    repaired = slots.targets[:2].numpy()
-    assert task.verify(np.ones_like(repaired), repaired).valid.all()
-    assert ((repaired == 3).sum(axis=1) == 4).all()
 
 
 def test_other_tasks_say_that_they_cannot() -> None:
