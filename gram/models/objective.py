@@ -209,7 +209,7 @@ def trajectory_elbo(
 
     The ELBO decodes once, at the end, and sums the KL of all T x N_sup transitions; the surrogate is the mean over
     supervision steps of reconstruction plus the KL of that step's last transition (the paper's appendix). A model
-    without guidance heads has no KL: the reconstruction alone is then the bound.
+    without guidance heads, or without noise, has no KL: the reconstruction alone is then the bound.
     """
     count, kind = labelled_count(targets), model.objective.cross_entropy
     e_x = model.encoder(inputs, puzzle_ids)

@@ -196,6 +196,20 @@ def quiet(model: Reasoner) -> None:
             head.mean.down.weight.mul_(1e-4)
 
 
+def test_the_likelihood_of_guidance_without_noise_is_that_of_the_prior(
+    tiny_model: ModelBuilder, tiny_carry: CarryBuilder
+) -> None:
+    model = tiny_model(guidance="guide_only")
+    rows, state = tiny_carry(model, 4).rows, model.initial_state(4)
+    with torch.no_grad():
+        for _ in range(model.config.supervision_steps):
+            state = model.step(state, model.encoder(rows.inputs), lambda _t: None).state
+        nats = token_cross_entropy(model.decoder.logits(state.h), rows.targets, "softmax").sum(dim=-1)
+    # The posterior sees the answer: what it predicts would be no likelihood.
+    assert_close(model.log_likelihood(rows.inputs, rows.targets), -nats)
+    assert model.likelihood_meaning[0]
+
+
 def test_the_elbo_of_a_deterministic_model_is_its_reconstruction(
     tiny_model: ModelBuilder, tiny_carry: CarryBuilder
 ) -> None:

@@ -11,6 +11,7 @@ from gram.models.base import Carry, Rows
 from gram.tasks.base import Examples, Task
 from gram.tasks.images import Digits
 from gram.tasks.nqueens import NQueens
+from gram.tasks.sudoku.generated import SudokuGeneration
 from gram.training.distributed import SlotSharding
 from gram.training.retarget import Retarget
 from gram.training.slots import SlotFeeder
@@ -101,3 +102,13 @@ def test_an_exchange_with_the_reserve_loses_no_target() -> None:
     assert (after.rows.targets[:4] != drawn).sum() <= 4  # each has found the one that it nearly is
     assert len(retarget.reserve) == 20
     assert pool(after) == before
+
+
+def test_slots_take_repaired_boards_as_targets() -> None:
+    task = SudokuGeneration(size=4, train_boards=20, validation_boards=2, test_boards=2)
+    retarget, carry = start(task, task.split("train"), 4, 2)
+    after = retarget(carry, torch.full((4, 16), 3)).rows.targets
+    assert torch.equal(after[2:], carry.rows.targets[2:])
+    repaired = after[:2].numpy()
+    assert task.verify(np.ones_like(repaired), repaired).valid.all()
+    assert ((repaired == 3).sum(axis=1) == 4).all()
