@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gram.config import load_recipe
 from tests.golden import record
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -20,7 +21,9 @@ def test_the_first_losses_are_the_recorded_ones(name: str) -> None:
     if LOSSES["machine"] == record.machine():
         assert found == recorded
     else:
-        assert found[:SURE] == pytest.approx(recorded[:SURE], abs=1e-4, rel=1e-4)
+        # Where rollouts choose their targets, a flipped token changes the very next loss.
+        sure = 1 if load_recipe(record.RECIPES / f"{name}.yaml").objective.learn_from_rollouts else SURE
+        assert found[:sure] == pytest.approx(recorded[:sure], abs=1e-4, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", [name for name in OUTPUTS if name != "machine"])
