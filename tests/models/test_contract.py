@@ -107,7 +107,7 @@ def test_jobs_are_rolled_out_once_each(model: Model) -> None:
     for made in model.roll_out(inputs, jobs, options, chunk=3):
         assert made.outputs.shape == (len(made.puzzle), LENGTH)
         assert bool(((made.outputs >= 0) & (made.outputs < VOCABULARY)).all())
-        assert (made.h is not None) == model.recursive
+        assert made.h.shape == (len(made.puzzle), *model.state_shape)
         assert not (made.halted & ~made.ended).any()
         ended += list(zip(made.puzzle[made.ended].tolist(), made.trajectory[made.ended].tolist(), strict=True))
     assert sorted(ended) == sorted(jobs)

@@ -33,7 +33,7 @@ WAIT = 90_000
 def models(queens_recipe: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Shipped models, a small one of colouring that is trained here, and a deterministic one of 8 queens."""
     folder = tmp_path_factory.mktemp("page")
-    recipe = ROOT / "recipes" / "colouring-8" / "gram.yaml"
+    recipe = "colouring-8/gram"
     command = [sys.executable, "-m", "gram", "train", str(recipe), "--out", str(folder / "colouring")]
     subprocess.run([*command, *TINY_COLOURING.split()], check=True, capture_output=True, cwd=ROOT)
     eight = queens_recipe(task={"options": {"size": 8}}, model={"guidance": "none"}, eval={"depth": 8})
@@ -279,6 +279,7 @@ def test_axe_finds_no_violations(visit: Callable[..., Page], options: dict[str, 
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.slow  # it measures time: on a busy machine it says little
 def test_the_first_paint_does_not_wait_for_the_models(browser: Browser, models: list[str], tmp_path: Path) -> None:
     with served(tmp_path, *models) as server:
         page = browser.new_context().new_page()
