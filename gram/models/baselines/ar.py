@@ -45,6 +45,7 @@ class Autoregressive(Baseline):
 
     def __init__(self, config: ArConfig, *, vocab_size: int, length: int) -> None:
         super().__init__(config, vocab_size=vocab_size, length=length)
+        self.steps_per_output = length  # token by token
         # Two tables: the same token means one thing as a given and another as an answer.
         self.inputs, self.outputs = embedding(vocab_size, config.dim), embedding(vocab_size, config.dim)
         # The last output token predicts nothing, so it is never read.

@@ -29,6 +29,8 @@ DRAWN_AT_ONCE = 256
 class Baseline(Model):
     """A model of p(output | input) that draws whole outputs, without a latent state of its own."""
 
+    steps_per_output: int = 1
+    """Steps of its sampler, where they cannot be chosen."""
     labelled: Tensor
     """[length] which positions ever carry a label: the sampler holds the others at padding, as training shows them"""
     draw_outputs: Callable[..., Tensor]
@@ -90,7 +92,7 @@ class Baseline(Model):
             given = torch.from_numpy(inputs[puzzle]).to(self.device)
             own = options.only(self.supported - {"width", "seed"})
             drawn = self.draw_outputs(given, generator=generator, labelled=self.labelled, **own).cpu().numpy()
-            steps = np.full(len(some), options.steps or self.sampling_steps or 1)
+            steps = np.full(len(some), options.steps or self.sampling_steps or self.steps_per_output)
             nothing, ended = np.zeros(len(some), dtype=np.float32), np.ones(len(some), dtype=np.bool_)
             yield Steps(puzzle, trajectory, steps, drawn, nothing, nothing, ended, ~ended, None)
 

@@ -119,6 +119,7 @@ class D3pm(Baseline):
 
     def check(self, options: SampleOptions) -> None:
         """Refuse a number of steps that does not divide its own."""
+        super().check(options)
         self.stride(options.steps)
 
     def log_x0(self, inputs: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
