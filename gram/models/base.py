@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gram.config import SampleOptions, Section
+from gram.errors import GramError
 from gram.models.noise import derive, uniform
 from gram.tasks.base import Structure, Task, Tokens
 
@@ -282,7 +283,8 @@ class Model(nn.Module, ABC):
 
     def check(self, options: SampleOptions) -> None:
         """Raise `GramError`, before any work, for options that it cannot be sampled with."""
-        return
+        if options.keep_steps and not self.recursive:
+            raise GramError("This model draws whole outputs: it has no supervision steps to keep.")
 
     @property
     def sampling_steps(self) -> int | None:
