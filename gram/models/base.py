@@ -283,7 +283,7 @@ class Model(nn.Module, ABC):
 
     def check(self, options: SampleOptions) -> None:
         """Raise `GramError`, before any work, for options that it cannot be sampled with."""
-        if options.keep_steps and not self.recursive:
+        if (options.keep_steps or options.keep_states) and not self.recursive:
             raise GramError("This model draws whole outputs: it has no supervision steps to keep.")
 
     @property

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from gram.config import SampleOptions, Section
-from gram.errors import GramError
 from gram.models.base import Carry, Job, Metrics, Model, Rows, StepContext, StepResult, Steps
 from gram.models.noise import derive
 from gram.tasks.base import IGNORE, Structure, Tokens
@@ -64,11 +63,6 @@ class Baseline(Model):
         self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = ...
     ) -> Tensor:
         """Return a lower bound of log p(output | input) in nats, without bias, from `samples` draws: [rows]."""
-
-    def check(self, options: SampleOptions) -> None:
-        """Refuse to keep steps, of which there are none."""
-        if options.keep_steps or options.keep_states:
-            raise GramError("This model draws whole outputs: it has no supervision steps to keep.")
 
     def training_step(self, rows: Rows, carry: Carry, context: StepContext) -> StepResult:
         """Take the offered examples, all of which are done after this one step."""
