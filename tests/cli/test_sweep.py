@@ -80,7 +80,7 @@ def test_sigterm_ends_the_trainings_too_and_the_sweep_goes_on(queens_file: Path,
         text=True,
     )
     folders = [tmp_path / "out" / f"train.seed={seed}" for seed in (0, 1)]
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 200
     while not all(checkpoints_of(folder) for folder in folders):
         assert time.monotonic() < deadline
         assert sweep.poll() is None
