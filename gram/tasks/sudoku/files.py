@@ -39,7 +39,17 @@ class Puzzles:
 
     def place(self, row: int) -> str:
         """Where a row stands, for a message."""
-        return f"{self.path}, line {self.lines[row]}"
+        line = self.lines[row]
+        return f"{self.path}, line {line}" if line else "a generated puzzle"
+
+    def with_more(self, puzzles: Digits, solutions: Digits) -> "Puzzles":
+        """Add generated puzzles, which stand in no line."""
+        return replace(
+            self,
+            puzzles=np.concatenate([self.puzzles, puzzles]),
+            solutions=np.concatenate([self.solutions, solutions]),
+            lines=np.concatenate([self.lines, np.zeros(len(puzzles), dtype=self.lines.dtype)]),
+        )
 
     def without(self, rows: list[int]) -> "Puzzles":
         """The others."""

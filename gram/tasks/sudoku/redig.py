@@ -206,6 +206,22 @@ def _bits(cells: int) -> Masks:
     return np.where(cell // 64 == word, np.uint64(1) << cell % 64, np.uint64(0))
 
 
+def new_board(solution: Digits) -> Board:
+    """Return a complete board [cells] of whose puzzles nothing is known yet."""
+    nothing = np.zeros((SETS, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
+    return _with_layout(solution, *nothing)
+
+
+def _with_layout(solution: Digits, sets: Masks, found: NDArray[np.int64]) -> Board:
+    layout = geometry(round(len(solution) ** 0.5))
+    return Board(solution, sets, found, _bits(layout.cells), layout.peers, layout.units, layout.ascending)
+
+
+def random_orders(generator: np.random.Generator, *shape: int, cells: int) -> Integers:
+    """Return random orders [*shape, cells] of the cells."""
+    return np.argsort(generator.random((*shape, cells)), axis=-1).astype(np.int32)
+
+
 class Redigger:
     """Makes new puzzles from known ones, with the same solution and much the same number of clues and difficulty."""
 
@@ -219,7 +235,6 @@ class Redigger:
                 neighbours.
             seed: of the stock.
         """
-        self._layout = geometry(round(puzzles.shape[1] ** 0.5))
         self._rows = {puzzle.tobytes(): row for row, puzzle in enumerate(puzzles)}
         self._originals, self._solutions = puzzles, solutions
         self._versions = int(np.clip(STOCK_SIZE // len(puzzles), 1, VERSIONS))
@@ -265,13 +280,10 @@ class Redigger:
             seen.add(made.tobytes())
 
     def _board(self, stock: Arrays, row: int) -> Board:
-        layout = self._layout
-        known = self._solutions[row], stock["sets"][row], stock["found"][row]
-        return Board(*known, _bits(layout.cells), layout.peers, layout.units, layout.ascending)
+        return _with_layout(self._solutions[row], stock["sets"][row], stock["found"][row])
 
     def _orders(self, generator: np.random.Generator, *shape: int) -> Integers:
-        """Random orders [..., cells] of the cells."""
-        return np.argsort(generator.random((*shape, self._layout.cells)), axis=-1).astype(np.int32)
+        return random_orders(generator, *shape, cells=self._solutions.shape[1])
 
     def redig(self, puzzles: Digits, generator: np.random.Generator) -> Digits:
         """Return a new puzzle [puzzles, cells] for each that is known; others [puzzles, cells] stay as they are."""
