@@ -74,7 +74,7 @@ def tune(
     check_target(model / "tuned")  # the folder must be writable
     tried_depths, tried_temperatures = _numbers(depths, int), _numbers(temperatures, float)
     for depth, temperature in product(tried_depths, tried_temperatures):
-        SampleOptions(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
+        SampleOptions().changed(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
     solver = load_solver(model.resolve(), device)
     total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
     with bar(console, "sampling", total) as advance:
