@@ -31,6 +31,9 @@ def hostile_lines(run: Path, recipe: Path, data: Path, chance: random.Random) ->
         "likelihood": [str(run), "--limit", "2", "--seed", "0", "--json", f"{shown}.json"],
         "images": [str(run), "--count", "10", "--depths", "1"],
         "score": [str(folder / "junk.bin"), "--batch", "5"],
+        "migrate": [str(folder / "new")],
+        # Never all right at once: it would serve until it is stopped.
+        "serve": ["nqueens-8", "--max-width", "0", "--max-depth", "0", "--threads", "0", "--max-queue", "0"],
         "bench": [str(recipe), "--steps", "1", "--puzzles", "1", "--json", f"{shown}.json"],
     }
     missing = {name for commands in COMMANDS.values() for name in commands} - good.keys()
