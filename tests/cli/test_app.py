@@ -280,7 +280,14 @@ def test_divergence_is_said_in_one_sentence(gram: Run, tmp_path: Path, tiny: lis
 
 
 def test_shipped_models_are_small() -> None:
-    assert list(shipped_models()) == ["digits", "nqueens-8", "nqueens-10", "sudoku-9", "sudoku-generation"]
+    assert list(shipped_models()) == [
+        "digits",
+        "nqueens-8",
+        "nqueens-10",
+        "sudoku-9",
+        "sudoku-extreme",
+        "sudoku-generation",
+    ]
     for name, folder in shipped_models().items():
         assert sum(p.numel() for p in load(name).model.parameters()) <= 1_000_000
         assert sum(path.stat().st_size for path in folder.iterdir()) <= 4_000_000
