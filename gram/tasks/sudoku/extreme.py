@@ -9,7 +9,6 @@ from gram.errors import GramError
 from gram.tasks.base import Examples, SplitName, Tokens
 from gram.tasks.store import Arrays, kept
 from gram.tasks.sudoku.board import SudokuBoard, check_count, check_split, examples_of
-from gram.tasks.sudoku.climb import climb
 from gram.tasks.sudoku.files import (
     TRAIN_FILES,
     Puzzles,
@@ -20,6 +19,7 @@ from gram.tasks.sudoku.files import (
     rows_of,
     user_file,
 )
+from gram.tasks.sudoku.neighbours import grow
 from gram.tasks.sudoku.symmetry import symmetric_pairs
 
 
@@ -44,7 +44,7 @@ class SudokuExtreme(SudokuBoard):
         drop_symmetric: bool = False,
         redig: float = 0.0,
         redig_difficulty: float = 0.75,
-        climbed: int = 0,
+        neighbours: int = 0,
     ) -> None:
         """Describe the benchmark; its files are looked for or downloaded when the data is first asked for.
 
@@ -66,10 +66,10 @@ class SudokuExtreme(SudokuBoard):
                 `validation_file`, a puzzle whose solution is a symmetry of a training puzzle's counts as well.
             redig: fraction of the visits of a training puzzle that show a new puzzle with the same solution.
             redig_difficulty: fraction of the original's guesses that the new puzzle should need at least.
-            climbed: hard puzzles of new boards that are generated and added to the training puzzles.
+            neighbours: puzzles of new boards, about as hard, that are grown from the training puzzles and added.
         """
         own = train_file is not None or test_file is not None or test_source or validation_file is not None
-        own = own or climbed > 0
+        own = own or neighbours > 0
         super().__init__(
             name="sudoku-file" if own else "sudoku-extreme",
             size=9,
@@ -80,13 +80,13 @@ class SudokuExtreme(SudokuBoard):
         check_count("train_puzzles", train_puzzles, least=1)
         check_count("validation_puzzles", validation_puzzles, least=0, none=True)
         check_count("test_puzzles", test_puzzles, least=0, none=True)
-        check_count("climbed", climbed, least=0)
+        check_count("neighbours", neighbours, least=0)
         if validation_ratings is not None and (validation_file is None or validation_puzzles is None):
             raise GramError("validation_ratings needs a validation_file and a number of validation_puzzles.")
         self.train_puzzles, self.validation_puzzles, self.test_puzzles = train_puzzles, validation_puzzles, test_puzzles
         self.train_file, self.test_file, self.test_source = train_file, test_file, test_source
         self.validation_file, self.validation_ratings = validation_file, validation_ratings
-        self.drop_symmetric, self.climbed = drop_symmetric, climbed
+        self.drop_symmetric, self.neighbours = drop_symmetric, neighbours
 
     @cached_property
     def _puzzles(self) -> Arrays:
@@ -99,8 +99,8 @@ class SudokuExtreme(SudokuBoard):
             "by_solution": self._by_solution,
             "seed": self.seed,
         }
-        if self.climbed:
-            settings["climbed"] = self.climbed
+        if self.neighbours:
+            settings["neighbours"] = self.neighbours
         return kept("sudoku-file-3", settings, lambda: self._build(files))
 
     def _files(self) -> dict[str, Path]:
@@ -130,8 +130,9 @@ class SudokuExtreme(SudokuBoard):
             "validation": distinct_puzzles(source, lines),
             "test": distinct_puzzles(files.get("test", source), test_lines[: self.test_puzzles]),
         }
-        if self.climbed:
-            splits["train"] = splits["train"].with_more(*climb(self.climbed, seed=self.seed))
+        if self.neighbours:
+            known = splits["train"]
+            splits["train"] = known.with_more(*grow(known.puzzles, known.solutions, self.neighbours, seed=self.seed))
         self._separate(splits)
         arrays = {f"{name}_puzzles": some.puzzles for name, some in splits.items()}
         return arrays | {f"{name}_solutions": some.solutions for name, some in splits.items()}
