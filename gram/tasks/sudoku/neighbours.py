@@ -14,17 +14,8 @@ import numpy as np
 from rich.console import Console
 
 from gram.progress import bar
-from gram.tasks.sudoku.redig import Board, new_board, random_orders, rate, remove_given, walk
-from gram.tasks.sudoku.solver import (
-    MANY_GUESSES,
-    Cells,
-    Digits,
-    Integers,
-    candidates_of,
-    compiled,
-    on_all_cores,
-    search,
-)
+from gram.tasks.sudoku.redig import SETS, Board, new_board, rate, remove_given, walk
+from gram.tasks.sudoku.solver import MANY_GUESSES, Digits, Integers, candidates_of, compiled, on_all_cores, search
 
 EXCHANGED = 2
 """Clues that are taken away at once."""
@@ -34,48 +25,52 @@ SEARCH_LIMIT = 2000
 """Guesses after which a neighbour is given up."""
 MOST_ADDED = 8
 """Clues that are added before a neighbour is given up."""
-AT_ONCE = 32
-"""Neighbours that are made in one call of compiled code."""
-BATCHES = 60
-"""Such calls before the hardest neighbour so far has to do."""
+TRIES = 2000
+"""Neighbours before the hardest so far has to do."""
 FIRST_GATE = 0.15
 """A neighbour climbs if it needs this fraction of the guesses that are aimed at."""
 CLIMBS = ((5, 0.3), (25, 0.6))
 """Rounds of climbing, and the fraction of the guesses that a neighbour must need after them."""
+LAST_GATE = CLIMBS[-1][1]
 ROUND_STEPS = 8
 """Steps in a round, none of which may make the puzzle easier than it was after the round before."""
 
 
 @compiled
-def neighbour(
-    puzzle: Digits, solution: Digits, order: Integers, digits: Integers, peers: Cells, units: Cells, chosen: Digits
-) -> bool:
+def random_orders(count: int, length: int) -> Integers:
+    """Return random orders [count, length]."""
+    orders = np.empty((count, length), dtype=np.int32)
+    for k in range(count):
+        orders[k] = np.random.permutation(length)
+    return orders
+
+
+@compiled
+def neighbour(puzzle: Digits, board: Board, chosen: Digits) -> bool:
     """Make a neighbour, in place, and write its only solution to `chosen`; False if it was given up.
 
     Args:
         puzzle: [cells] 0 for a blank.
-        solution: [cells] its only one.
-        order: [cells] in which givens are taken away and added.
-        digits: [cells, size] bits in the order in which a cell tries its digits.
-        peers: of the geometry.
-        units: of the geometry.
+        board: of the puzzle.
         chosen: [cells] takes the solution.
     """
-    given = order[puzzle[order] > 0]
-    puzzle[given[:EXCHANGED]] = 0
+    size = board.units.shape[1]
+    (order,) = random_orders(1, len(puzzle))
+    digits = (1 << random_orders(len(puzzle), size)).astype(np.int32)
+    puzzle[order[puzzle[order] > 0][:EXCHANGED]] = 0
     candidates = np.empty(len(puzzle), dtype=np.int32)
     found = np.empty((SOLUTIONS, len(puzzle)), dtype=np.int8)
-    candidates_of(puzzle, units.shape[1], candidates)
-    count, _ = search(candidates, peers, units, digits, found, SOLUTIONS, SEARCH_LIMIT)
+    candidates_of(puzzle, size, candidates)
+    count, _ = search(candidates, board.peers, board.units, digits, found, SOLUTIONS, SEARCH_LIMIT)
     if count < 2:
         return False
     # The digits are tried in random order, so the last solution is as good a choice as any.
     chosen[:] = found[count - 1]
-    if (chosen == solution).all():
+    if (chosen == board.solution).all():
         chosen[:] = found[0]
     for _ in range(MOST_ADDED + 1):
-        candidates_of(puzzle, units.shape[1], candidates)
-        count, guesses = search(candidates, peers, units, digits, found[:2], 2, SEARCH_LIMIT)
+        candidates_of(puzzle, size, candidates)
+        count, guesses = search(candidates, board.peers, board.units, digits, found[:2], 2, SEARCH_LIMIT)
         if count < 2:
             return guesses < SEARCH_LIMIT
         other = found[1] if (found[0] == chosen).all() else found[0]
@@ -85,17 +80,41 @@ def neighbour(
 
 
 @compiled
-def neighbours(
-    puzzle: Digits, solution: Digits, orders: Integers, digits: Integers, peers: Cells, units: Cells
-) -> tuple[Digits, Digits]:
-    """Make a neighbour for each order [tries, cells]; return those with one solution, and the solutions."""
-    made, solutions = np.empty(orders.shape, dtype=np.int8), np.empty(orders.shape, dtype=np.int8)
-    count = 0
-    for k in range(len(orders)):
-        made[count] = puzzle
-        if neighbour(made[count], solution, orders[k], digits[k], peers, units, solutions[count]):
-            count += 1
-    return made[:count], solutions[:count]
+def climb(puzzle: Digits, board: Board, aim: int) -> int:
+    """Make a puzzle [cells] minimal and then harder, in place, as long as that is promising; return its rating."""
+    (order,) = random_orders(1, len(puzzle))
+    while remove_given(puzzle, order, board) >= 0:
+        pass
+    rating = rate(puzzle, board, MANY_GUESSES)
+    if rating < FIRST_GATE * aim:
+        return rating
+    for rounds, gate in CLIMBS:
+        for _ in range(rounds):
+            if rating >= aim:
+                return rating
+            walk(puzzle, random_orders(ROUND_STEPS, len(puzzle)), rating, board)
+            rating = max(rating, rate(puzzle, board, MANY_GUESSES))
+        if rating < gate * aim:
+            break
+    return rating
+
+
+@compiled
+def hard_neighbour(puzzle: Digits, board: Board, aim: int, seed: int) -> tuple[Digits, Digits]:
+    """Return a neighbour [cells] that needs about `aim` guesses, or the hardest that was found, and its solution."""
+    np.random.seed(seed)  # numba's own, one for each thread
+    hardest, of_hardest, highest = puzzle, board.solution, -1
+    for _ in range(TRIES):
+        other, solution = puzzle.copy(), board.solution.copy()
+        if not neighbour(other, board, solution):
+            continue
+        sets, found = np.zeros((SETS, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
+        rating = climb(other, Board(solution, sets, found, board.bits, board.peers, board.units, board.ascending), aim)
+        if rating > highest:
+            hardest, of_hardest, highest = other, solution, rating
+        if rating >= LAST_GATE * aim:
+            break
+    return hardest, of_hardest
 
 
 def grow(puzzles: Digits, solutions: Digits, count: int, *, seed: int) -> tuple[Digits, Digits]:
@@ -108,12 +127,13 @@ def grow(puzzles: Digits, solutions: Digits, count: int, *, seed: int) -> tuple[
     grown = np.empty((2, len(puzzles), links, puzzles.shape[1]), dtype=np.int8)
 
     def grow_chain(row: int) -> None:
-        generator = np.random.default_rng([seed, 2, row])
-        puzzle, board = puzzles[row], new_board(solutions[row])
-        aim = rate(puzzle.copy(), board, MANY_GUESSES)
+        seeds = np.random.default_rng([seed, 2, row]).integers(2**32, size=links)
+        puzzle, board = puzzles[row].copy(), new_board(solutions[row].copy())
+        aim = rate(puzzle, board, MANY_GUESSES)
         for link in range(links):
-            puzzle, board = _hard_neighbour(puzzle, board, aim, generator)
-            grown[:, row, link] = puzzle, board.solution
+            puzzle, solution = hard_neighbour(puzzle, board, aim, seeds[link])
+            board = new_board(solution)
+            grown[:, row, link] = puzzle, solution
             advance(1)
 
     with bar(Console(stderr=True), "growing puzzles", len(puzzles) * links) as advance:
@@ -121,38 +141,3 @@ def grow(puzzles: Digits, solutions: Digits, count: int, *, seed: int) -> tuple[
     # Link by link, so that fewer puzzles than there are in all come from all chains.
     flat = grown.swapaxes(1, 2).reshape(2, -1, puzzles.shape[1])[:, :count]
     return flat[0], flat[1]
-
-
-def _hard_neighbour(puzzle: Digits, board: Board, aim: int, generator: np.random.Generator) -> tuple[Digits, Board]:
-    """Return a neighbour that needs about `aim` guesses, or the hardest that was found; and its board."""
-    hardest, of_board, highest = puzzle, board, -1
-    for _ in range(BATCHES):
-        orders = random_orders(generator, AT_ONCE, cells=len(puzzle))
-        digits = np.argsort(generator.random((AT_ONCE, len(puzzle), board.units.shape[1])), axis=2)
-        made = neighbours(puzzle, board.solution, orders, (1 << digits).astype(np.int32), board.peers, board.units)
-        for other, solution, order in zip(*made, orders, strict=False):
-            other_board = new_board(solution.copy())
-            rating = _climb(other, other_board, order, aim, generator)
-            if rating > highest:
-                hardest, of_board, highest = other.copy(), other_board, rating
-            if rating >= CLIMBS[-1][1] * aim:
-                return hardest, of_board
-    return hardest, of_board
-
-
-def _climb(puzzle: Digits, board: Board, order: Integers, aim: int, generator: np.random.Generator) -> int:
-    """Make a puzzle [cells] minimal and then harder, in place, as long as that is promising; return its rating."""
-    while remove_given(puzzle, order, board) >= 0:
-        pass
-    rating = rate(puzzle, board, MANY_GUESSES)
-    if rating < FIRST_GATE * aim:
-        return rating
-    for rounds, gate in CLIMBS:
-        for _ in range(rounds):
-            if rating >= aim:
-                return rating
-            walk(puzzle, random_orders(generator, ROUND_STEPS, cells=len(puzzle)), rating, board)
-            rating = max(rating, rate(puzzle, board, MANY_GUESSES))
-        if rating < gate * aim:
-            break
-    return rating
