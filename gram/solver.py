@@ -14,16 +14,17 @@ from rich.console import Console
 from gram.checkpoints.card import CARD_FILE
 from gram.checkpoints.find import find_model
 from gram.checkpoints.folder import load_model, load_puzzle_table, save_model
-from gram.config import Recipe, SampleOptions, settings_text
+from gram.config import Recipe, SampleOptions, TaskConfig, settings_text
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate as evaluate_model
 from gram.inference.anytime import Anytime, Search, Until
 from gram.inference.sample import Progress, Trajectories, sample
 from gram.inference.select import BY_HEADS, Rule, check_rule
 from gram.machine import choose_device, threads_for
+from gram.models.registry import build_model
 from gram.progress import bar
 from gram.result import Result, judged
-from gram.tasks import stored_task
+from gram.tasks import make_task, stored_task
 from gram.tasks.base import SplitName, Task, Tokens
 
 if TYPE_CHECKING:
@@ -90,6 +91,26 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
         if (table := load_puzzle_table(folder)) is not None:
             made.check_puzzle_table(table)
         return cls(model.to(target), made, recipe, split_hash=config.get("split_hash"), folder=folder)
+
+    def resized(self, size: int) -> "Solver":
+        """Return a solver with the same weights for boards of another size.
+
+        Only networks that mix by constraints can do this: none of their weights belongs to a position.
+        """
+        if not self.model.structure.constraints:
+            raise GramError(
+                "This model has weights for every position of its board, so its size is fixed; "
+                "models with `mixing: constraints` solve boards of any size."
+            )
+        name, options = self.recipe.task.name, {**self.recipe.task.options, "size": size}
+        task = make_task(name, **options)
+        recipe = self.recipe.model_copy(update={"task": TaskConfig(name=name, options=options)})
+        model = build_model(recipe, vocab_size=task.vocab_size, length=task.length, structure=task.structure)
+        shapes = [{name: part.shape for name, part in some.state_dict().items()} for some in (self.model, model)]
+        if shapes[0] != shapes[1]:
+            raise GramError(f"Boards of size {size} have other tokens than those that the model was trained on.")
+        model.load_state_dict(self.model.state_dict())
+        return Solver(model.to(self.model.device).eval(), task, recipe, folder=self.folder)
 
     def check_data(self) -> None:
         """Raise `GramError` if the data is not what the model was trained on: test inputs might be training ones."""
@@ -254,13 +275,23 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
         return tokens.astype(np.int64)
 
 
-def load(name: str | Path, *, device: str = "auto", task: str | None = None, plugin: str | None = None) -> Solver:
+def load(
+    name: str | Path,
+    *,
+    device: str = "auto",
+    task: str | None = None,
+    plugin: str | None = None,
+    size: int | None = None,
+) -> Solver:
     """Load a shipped model (see `list_models`), a folder that `gram train` wrote, or a Hugging Face hub id.
+
+    `size` asks for boards of another size than the model was trained on (see `Solver.resized`).
 
     Loading runs no code that the folder names. Code of yours is run if you name it: `task` is a task outside the
     package, such as "mytask.py:Latin", and `plugin` a plugin of a task of tokens.
     """
-    return Solver.from_pretrained(name, device=device, task=task, plugin=plugin)
+    solver = Solver.from_pretrained(name, device=device, task=task, plugin=plugin)
+    return solver if size is None else solver.resized(size)
 
 
 def evaluate(model: "Solver | str | Path", split: SplitName = "test", **options: Any) -> dict[str, Any]:

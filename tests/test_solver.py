@@ -249,3 +249,25 @@ def test_a_hub_that_does_not_answer_is_one_clear_error(monkeypatch: pytest.Monke
 def test_shipped_models_are_found_by_name() -> None:
     for name, folder in shipped_models().items():
         assert find_model(name) == folder
+
+
+# --- boards of other sizes --------------------------------------------------------------------------------------------
+
+
+def test_a_network_without_weights_for_positions_solves_boards_of_other_sizes(
+    queens: NQueens, queens_recipe: Callable[..., Recipe], tmp_path: Path
+) -> None:
+    recipe = queens_recipe(model={"mixing": "constraints", "positions": "none"})
+    model = Reasoner(recipe.model, vocab_size=3, length=25, structure=queens.structure).eval()
+    save_model(tmp_path / "any", model, recipe)
+    larger = gram.load(tmp_path / "any", size=6)
+    assert larger.task.length == 36
+    assert larger.split_hash is None
+    assert larger.solve("/".join(["......"] * 6), width=2).trajectories.outputs.shape == (1, 2, 36)
+    for name, part in model.state_dict().items():
+        assert larger.model.state_dict()[name].equal(part)
+
+
+def test_other_networks_refuse_another_size(solver: Solver) -> None:
+    with pytest.raises(GramError, match="mixing: constraints"):
+        solver.resized(6)

@@ -55,11 +55,14 @@ class Loading:
     plugin: Annotated[
         str | None, typer.Option(help="Your plugin of the task tokens: a .py file or an installed one.")
     ] = None
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Size of the board, for models that solve boards of any size.")
+    ] = None
 
     def load(self, model: str | Path) -> Solver:
         """Load a model; this process does nothing else, so the allocator may keep its memory."""
         keep_freed_memory()
-        return load(model, device=self.device, task=self.task, plugin=self.plugin)
+        return load(model, device=self.device, task=self.task, plugin=self.plugin, size=self.size)
 
     def load_same_task(self, models: list[str], *, allow_other_data: bool = False) -> dict[str, Solver]:
         """Load several models that are to be compared; raise `GramError` if their data differ, or has changed."""
