@@ -1,11 +1,14 @@
 """Hard puzzles without limit, grown from a few hard ones: a neighbour shares most clues and has another solution.
 
-Take two clues of a puzzle away, choose another of the solutions that it then has, and add clues of that one until it is
-the only one. Nearly all of these neighbours are easy: the median needs a twentieth of the guesses. But the few that are
-not climb fast, by the steps of `gram.tasks.sudoku.redig`, back to the difficulty that the puzzle had. From there
-the next neighbour is reached, so a chain leads to boards that have nothing in common with the first.
+Take a clue of a puzzle away, choose another of the solutions that it then has, and add clues of that one until it is
+the only one. Nearly all of these neighbours are easy, but the few that are not climb fast, by the steps of
+`gram.tasks.sudoku.redig`, back to what makes the first puzzle hard. From there the next neighbour is reached, so a
+chain leads to boards that have little in common with the first.
 
-    more, solutions = grow(puzzles, solutions, 10_000, seed=0)      # about eight a second on each core
+What must be kept is that a puzzle resists trial and error (`gram.tasks.sudoku.trial`). The number of guesses alone does
+not do: chains that keep it drift, within a few links, to puzzles that a network solves twice as often.
+
+    more, solutions = grow(puzzles, solutions, 10_000, seed=0)      # about twenty a second on each core
 """
 
 import math
@@ -16,24 +19,24 @@ from rich.console import Console
 from gram.progress import bar
 from gram.tasks.sudoku.redig import SETS, Board, new_board, rate, remove_given, walk
 from gram.tasks.sudoku.solver import MANY_GUESSES, Digits, Integers, candidates_of, compiled, on_all_cores, search
+from gram.tasks.sudoku.trial import resists_trial
 
-EXCHANGED = 2
-"""Clues that are taken away at once."""
 SOLUTIONS = 64
 """Solutions among which one is chosen."""
 SEARCH_LIMIT = 2000
 """Guesses after which a neighbour is given up."""
 MOST_ADDED = 8
 """Clues that are added before a neighbour is given up."""
-TRIES = 2000
-"""Neighbours before the hardest so far has to do."""
-FIRST_GATE = 0.15
-"""A neighbour climbs if it needs this fraction of the guesses that are aimed at."""
-CLIMBS = ((5, 0.3), (25, 0.6))
-"""Rounds of climbing, and the fraction of the guesses that a neighbour must need after them."""
-LAST_GATE = CLIMBS[-1][1]
-ROUND_STEPS = 8
-"""Steps in a round, none of which may make the puzzle easier than it was after the round before."""
+TRIES = 500
+"""Neighbours of a puzzle before it is given up."""
+STARTS = 8
+"""Puzzles that are tried before the hardest neighbour of the last one has to do."""
+FIRST_GATE, LAST_GATE = 0.15, 0.6
+"""Fractions of the first puzzle's guesses: a neighbour that needs fewer does not climb, one that needs more is kept if
+the first puzzle does not resist trial and error."""
+ROUNDS, ROUND_STEPS = 3, 8
+"""Rounds of climbing and steps in a round, none of which may make the puzzle easier than it was after the round before.
+"""
 
 
 @compiled
@@ -57,7 +60,7 @@ def neighbour(puzzle: Digits, board: Board, chosen: Digits) -> bool:
     size = board.units.shape[1]
     (order,) = random_orders(1, len(puzzle))
     digits = (1 << random_orders(len(puzzle), size)).astype(np.int32)
-    puzzle[order[puzzle[order] > 0][:EXCHANGED]] = 0
+    puzzle[order[puzzle[order] > 0][0]] = 0
     candidates = np.empty(len(puzzle), dtype=np.int32)
     found = np.empty((SOLUTIONS, len(puzzle)), dtype=np.int8)
     candidates_of(puzzle, size, candidates)
@@ -80,28 +83,39 @@ def neighbour(puzzle: Digits, board: Board, chosen: Digits) -> bool:
 
 
 @compiled
-def climb(puzzle: Digits, board: Board, aim: int) -> int:
-    """Make a puzzle [cells] minimal and then harder, in place, as long as that is promising; return its rating."""
+def is_as_hard(puzzle: Digits, board: Board, rating: int, aim: int, stubborn: bool) -> bool:
+    """Tell whether a puzzle [cells] is as hard as the first of its family, of which `aim` and `stubborn` are known."""
+    return resists_trial(puzzle, board.peers, board.units) if stubborn else rating >= LAST_GATE * aim
+
+
+@compiled
+def climb(puzzle: Digits, board: Board, aim: int, stubborn: bool) -> tuple[int, bool]:
+    """Make a puzzle [cells] minimal, and harder if that is promising, in place; return its rating and `is_as_hard`."""
     (order,) = random_orders(1, len(puzzle))
     while remove_given(puzzle, order, board) >= 0:
         pass
     rating = rate(puzzle, board, MANY_GUESSES)
-    if rating < FIRST_GATE * aim:
-        return rating
-    for rounds, gate in CLIMBS:
-        for _ in range(rounds):
-            if rating >= aim:
-                return rating
-            walk(puzzle, random_orders(ROUND_STEPS, len(puzzle)), rating, board)
-            rating = max(rating, rate(puzzle, board, MANY_GUESSES))
-        if rating < gate * aim:
+    done = is_as_hard(puzzle, board, rating, aim, stubborn)
+    for _ in range(ROUNDS):
+        if done or rating < FIRST_GATE * aim:
             break
-    return rating
+        walk(puzzle, random_orders(ROUND_STEPS, len(puzzle)), rating, board)
+        rating = max(rating, rate(puzzle, board, MANY_GUESSES))
+        done = is_as_hard(puzzle, board, rating, aim, stubborn)
+    return rating, done
 
 
 @compiled
-def hard_neighbour(puzzle: Digits, board: Board, aim: int, seed: int) -> tuple[Digits, Digits]:
-    """Return a neighbour [cells] that needs about `aim` guesses, or the hardest that was found, and its solution."""
+def hard_neighbour(puzzle: Digits, board: Board, aim: int, stubborn: bool, seed: int) -> tuple[Digits, Digits, bool]:
+    """Return a neighbour [cells], its solution [cells], and whether it is as hard as the first puzzle of its family.
+
+    Args:
+        puzzle: [cells] 0 for a blank.
+        board: of the puzzle.
+        aim: guesses that the first puzzle needs.
+        stubborn: whether the first puzzle resists trial and error.
+        seed: of all choices.
+    """
     np.random.seed(seed)  # numba's own, one for each thread
     hardest, of_hardest, highest = puzzle, board.solution, -1
     for _ in range(TRIES):
@@ -109,35 +123,49 @@ def hard_neighbour(puzzle: Digits, board: Board, aim: int, seed: int) -> tuple[D
         if not neighbour(other, board, solution):
             continue
         sets, found = np.zeros((SETS, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
-        rating = climb(other, Board(solution, sets, found, board.bits, board.peers, board.units, board.ascending), aim)
+        other_board = Board(solution, sets, found, board.bits, board.peers, board.units, board.ascending)
+        rating, done = climb(other, other_board, aim, stubborn)
+        if done:
+            return other, solution, True
         if rating > highest:
             hardest, of_hardest, highest = other, solution, rating
-        if rating >= LAST_GATE * aim:
-            break
-    return hardest, of_hardest
+    return hardest, of_hardest, False
 
 
 def grow(puzzles: Digits, solutions: Digits, count: int, *, seed: int) -> tuple[Digits, Digits]:
     """Return new 9 x 9 puzzles with one solution each [count, cells], and their solutions [count, cells].
 
-    Every puzzle [puzzles, cells] begins a chain of neighbours about as hard as itself; it depends on the seed and that
-    puzzle alone.
+    Every puzzle [puzzles, cells] has a family about as hard as itself; it depends on the seed and that puzzle alone.
     """
-    links = math.ceil(count / len(puzzles))
-    grown = np.empty((2, len(puzzles), links, puzzles.shape[1]), dtype=np.int8)
+    members = math.ceil(count / len(puzzles))
+    grown = np.empty((members, 2, *puzzles.shape), dtype=np.int8)
 
-    def grow_chain(row: int) -> None:
-        seeds = np.random.default_rng([seed, 2, row]).integers(2**32, size=links)
-        puzzle, board = puzzles[row].copy(), new_board(solutions[row].copy())
-        aim = rate(puzzle, board, MANY_GUESSES)
-        for link in range(links):
-            puzzle, solution = hard_neighbour(puzzle, board, aim, seeds[link])
-            board = new_board(solution)
-            grown[:, row, link] = puzzle, solution
-            advance(1)
+    def grow_family(row: int) -> None:
+        generator = np.random.default_rng([seed, 2, row])
+        for member, made in enumerate(_family(puzzles[row], solutions[row], members, generator)):
+            grown[member, :, row] = made
+        advance(members)
 
-    with bar(Console(stderr=True), "growing puzzles", len(puzzles) * links) as advance:
-        on_all_cores(grow_chain, list(range(len(puzzles))))
-    # Link by link, so that fewer puzzles than there are in all come from all chains.
-    flat = grown.swapaxes(1, 2).reshape(2, -1, puzzles.shape[1])[:, :count]
+    with bar(Console(stderr=True), "growing puzzles", len(puzzles) * members) as advance:
+        on_all_cores(grow_family, list(range(len(puzzles))))
+    # Member by member, so that fewer puzzles than there are in all come from all families.
+    flat = grown.swapaxes(0, 1).reshape(2, -1, puzzles.shape[1])[:, :count]
     return flat[0], flat[1]
+
+
+def _family(
+    puzzle: Digits, solution: Digits, members: int, generator: np.random.Generator
+) -> list[tuple[Digits, Digits]]:
+    """Return puzzles and solutions [cells], each a neighbour of the first puzzle or of an earlier one."""
+    board = new_board(solution.copy())
+    aim = rate(puzzle.copy(), board, MANY_GUESSES)
+    stubborn = resists_trial(puzzle, board.peers, board.units)
+    family = [(puzzle.copy(), solution.copy())]
+    while len(family) <= members:
+        for _ in range(STARTS):
+            start, of_start = family[generator.integers(len(family))]
+            *made, done = hard_neighbour(start, new_board(of_start), aim, stubborn, generator.integers(2**32))
+            if done:
+                break
+        family.append((made[0], made[1]))
+    return family[1:]
