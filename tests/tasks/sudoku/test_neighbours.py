@@ -8,7 +8,8 @@ import pytest
 from gram.tasks.sudoku.extreme import SudokuExtreme
 from gram.tasks.sudoku.generator import hard_puzzles
 from gram.tasks.sudoku.neighbours import grow
-from gram.tasks.sudoku.solver import Digits, solve
+from gram.tasks.sudoku.solver import Digits, geometry, solve
+from gram.tasks.sudoku.trial import resists_trial
 from tests.tasks.sudoku.helpers import SPLITS, check_puzzles, csv_rows, write
 
 
@@ -17,22 +18,43 @@ def known() -> tuple[Digits, Digits]:
     return hard_puzzles(9, 4, seed=0, min_rating=20)
 
 
-def test_neighbours_are_about_as_hard_and_have_the_solution_that_is_given(known: tuple[Digits, Digits]) -> None:
+HARD = "8..........36......7..9.2...5...7.......457.....1...3...1....68..85...1..9....4.."
+"""Resists trial and error; most who rate puzzles call such ones extreme."""
+
+
+def resists(puzzle: Digits) -> bool:
+    layout = geometry(9)
+    return bool(resists_trial(puzzle, layout.peers, layout.units))
+
+
+@pytest.fixture(scope="module")
+def hard() -> tuple[Digits, Digits]:
+    puzzle = np.array([[0 if digit == "." else int(digit) for digit in HARD]], dtype=np.int8)
+    return puzzle, solve(puzzle).first
+
+
+def test_few_puzzles_resist_trial_and_error(known: tuple[Digits, Digits], hard: tuple[Digits, Digits]) -> None:
+    assert solve(hard[0]).counts.tolist() == [1]
+    assert resists(hard[0][0])
+    assert not any(resists(puzzle) for puzzle in known[0])
+    assert not resists(hard[1][0])
+
+
+def test_neighbours_have_the_solution_that_is_given(known: tuple[Digits, Digits]) -> None:
     puzzles, solutions = grow(*known, 12, seed=0)
     found = solve(puzzles, limit=2)
     assert (found.counts == 1).all()
     assert np.array_equal(found.first, solutions)
+    assert len({solution.tobytes() for solution in (*known[1], *solutions)}) == 16
     assert found.guesses.mean() > 0.5 * solve(known[0]).guesses.mean()
 
 
-def test_a_chain_leads_away_from_the_board_it_began_with(known: tuple[Digits, Digits]) -> None:
-    _, solutions = grow(*known, 12, seed=0)
-    assert len({solution.tobytes() for solution in (*known[1], *solutions)}) == 16
-    shared = [(solutions[link * 4 : link * 4 + 4] == known[1]).mean() for link in range(3)]
-    assert shared[2] < shared[0] < 1
+def test_the_family_of_a_puzzle_that_resists_trial_and_error_resists_as_well(hard: tuple[Digits, Digits]) -> None:
+    puzzles, _ = grow(*hard, 4, seed=0)
+    assert all(resists(puzzle) for puzzle in puzzles)
 
 
-def test_a_chain_depends_on_the_seed_and_its_puzzle_alone(known: tuple[Digits, Digits]) -> None:
+def test_a_family_depends_on_the_seed_and_its_puzzle_alone(known: tuple[Digits, Digits]) -> None:
     puzzles, solutions = known
     first, again, other = (grow(puzzles[:2], solutions[:2], 4, seed=seed)[0] for seed in (1, 1, 2))
     assert np.array_equal(first, again)
