@@ -17,8 +17,13 @@ from gram.config import RECIPES
 
 ROOT = Path(__file__).parents[1]
 
-MOVED = {"docs/": "", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-"""Where the pages are on the site that files of the repository's root link to."""
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
+"""Files of the repository's root, and the pages that they become."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -36,9 +41,7 @@ def formula(source: str, *_: Any, **__: Any) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     pages = {
-        "index.md": root_page("README.md"),
-        "contributing.md": root_page("CONTRIBUTING.md"),
-        "changelog.md": root_page("CHANGELOG.md"),
+        **{page: root_page(name) for name, page in ROOT_PAGES.items()},
         "recipes.md": "\n".join(recipes_page()),
         "models.md": "\n".join(models_page()),
         "commands.md": "\n".join(commands_page()),
@@ -51,7 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def root_page(name: str) -> str:
     """Return a file of the repository's root with its links as they are on the site."""
     text = (ROOT / name).read_text()
-    for start, moved in MOVED.items():
+    for start, moved in {"docs/": "", **ROOT_PAGES}.items():
         text = text.replace(f"]({start}", f"]({moved}")
     return text
 
