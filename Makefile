@@ -42,7 +42,8 @@ docs: $(VENV)/.installed-docs
 	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 notebooks: $(VENV)/.installed-docs
-	OMP_NUM_THREADS=1 $(VENV)/bin/jupyter nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb
+	OMP_NUM_THREADS=1 $(VENV)/bin/jupyter nbconvert --to notebook --execute --inplace \
+		--ClearMetadataPreprocessor.enabled=True --ClearMetadataPreprocessor.clear_notebook_metadata=False docs/notebooks/*.ipynb
 
 dist: $(VENV)/.installed-dev
 	rm -rf dist
