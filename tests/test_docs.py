@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 
 import gram
 from gram.cli.app import main
+from gram.tasks import make_task
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -84,6 +86,29 @@ def test_the_model_of_the_guide_trains_and_samples(table_package: Path) -> None:
     assert losses[-1] < 0.9 * 16 * np.log(3)  # what a uniform guess at three tokens costs
     result = solver.solve(".Q.. / .... / .... / ....", width=4)
     assert result.trajectories.outputs.shape == (1, 4, 16)
+
+
+def test_the_task_of_the_guide_is_prepared_trained_and_solved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "add-a-task.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    (recipe,) = re.findall(r"^   ```yaml\n(.*?)^   ```", text, flags=re.DOTALL | re.MULTILINE)
+    Path("mytask.py").write_text(code)
+    Path("mine.yaml").write_text(textwrap.dedent(recipe))
+    task = make_task("mytask.py:Latin", size=3, puzzles=200)
+    parts = [{row.tobytes() for row in task.split(name).inputs} for name in ("train", "validation", "test")]
+    assert all(parts)
+    assert sum(map(len, parts)) == len(set().union(*parts))
+    rows = task.split("train")
+    assert task.verify(rows.inputs, rows.targets).valid.all()
+    broken = rows.targets.copy()
+    broken[:, 0] = broken[:, 1]
+    assert not task.verify(rows.inputs, broken).valid.any()
+    assert task.render(task.parse("12./.../..3")) == "1 2 .\n. . .\n. . 3"
+    short = ["task.options.size=3", "task.options.puzzles=200", "train.steps=2", "train.slots=8"]
+    small = ["train.test_inputs=2", "train.eval_inputs=2", "eval.width=2", "eval.depth=2"]
+    solver = gram.train("mine.yaml", out="runs/mine", overrides=[*short, *small], quiet=True)
+    assert "solution" in str(solver.solve("12./.../..3", width=2))
 
 
 def test_the_fine_tuning_guide_starts_from_a_shipped_model(
