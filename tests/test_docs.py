@@ -88,7 +88,9 @@ def test_the_model_of_the_guide_trains_and_samples(table_package: Path) -> None:
     assert result.trajectories.outputs.shape == (1, 4, 16)
 
 
-def test_the_task_of_the_guide_is_prepared_trained_and_solved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_task_of_the_guide_is_prepared_trained_and_solved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "add-a-task.md").read_text()
     (code,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
@@ -107,7 +109,13 @@ def test_the_task_of_the_guide_is_prepared_trained_and_solved(tmp_path: Path, mo
     assert task.render(task.parse("12./.../..3")) == "1 2 .\n. . .\n. . 3"
     short = ["task.options.size=3", "task.options.puzzles=200", "train.steps=2", "train.slots=8"]
     small = ["train.test_inputs=2", "train.eval_inputs=2", "eval.width=2", "eval.depth=2"]
-    solver = gram.train("mine.yaml", out="runs/mine", overrides=[*short, *small], quiet=True)
+    monkeypatch.setattr("sys.argv", ["gram", "train", "mine.yaml", "--out", "runs/mine", *short, *small])
+    with pytest.raises(SystemExit) as done:
+        main()
+    out = capsys.readouterr()
+    assert done.value.code in (None, 0), out.err
+    assert "gram solve runs/mine PUZZLE --task mytask.py:Latin" in " ".join((out.out + out.err).split())
+    solver = gram.load("runs/mine", task="mytask.py:Latin")
     assert "solution" in str(solver.solve("12./.../..3", width=2))
 
 
