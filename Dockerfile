@@ -10,7 +10,6 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY gram ./gram
-COPY recipes ./recipes
 RUN pip install --extra-index-url https://download.pytorch.org/whl/cpu -c constraints.txt '.[serve]' \
     && rm -rf /src
 

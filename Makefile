@@ -11,13 +11,16 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format clean
+.PHONY: help demo test docs notebooks dist format clean
 # `make -j demo test` must not start two installs in one environment.
 .NOTPARALLEL:
 
 help:
 	@echo "make demo     install and watch a small trained model solve puzzles"
 	@echo "make test     install and run every check: format, lint, types, tests"
+	@echo "make docs     build the documentation into build/site; runs the notebooks, and fails on a broken link"
+	@echo "make notebooks  run the notebooks and keep their outputs, to be committed"
+	@echo "make dist     build the package into dist/ and check it"
 	@echo "make format   rewrite the code in the project's format"
 	@echo "make clean    delete caches and build output (keeps .venv and runs/)"
 	@echo
@@ -33,6 +36,19 @@ test: $(VENV)/.installed-dev
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pytest -n 2 --dist loadscope
+
+# One thread: the notebooks' models are small, and several threads would only wait for each other.
+docs: $(VENV)/.installed-docs
+	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+
+notebooks: $(VENV)/.installed-docs
+	OMP_NUM_THREADS=1 $(VENV)/bin/jupyter nbconvert --to notebook --execute --inplace \
+		--ClearMetadataPreprocessor.enabled=True --ClearMetadataPreprocessor.clear_notebook_metadata=False docs/notebooks/*.ipynb
+
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(VENV)/bin/python -m build
+	$(VENV)/bin/twine check --strict dist/*
 
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .
@@ -60,4 +76,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing gram, its dependencies and the development tools into $(VENV) (the first time takes a few minutes)"
 	@$(PIP) -e '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing gram and what builds the documentation into $(VENV)"
+	@$(PIP) -e '.[docs]'
 	@touch $(VENV)/.installed $@

@@ -13,11 +13,12 @@ from gram.cli.options import AllowOtherData, JsonFile, RecipeName, console, say,
 from gram.cli.report import show_result, show_sweep
 from gram.cli.sweep import check_jobs, log_of, plan, run_jobs, summary
 from gram.cli.targets import FIGURES, check_apart, check_target
-from gram.config import find_recipe, load_recipe, parse_options
+from gram.config import Recipe, find_recipe, load_recipe, parse_options
 from gram.errors import GramError
 from gram.plots.curves import runs_figure
 from gram.processes import is_first_process
 from gram.progress import bar
+from gram.tasks import is_outside
 from gram.training import loop
 from gram.training.log import METRICS_FILE, read_metrics
 
@@ -59,7 +60,7 @@ def train(
     if not is_first_process():
         return
     show_result(console, result)
-    say(f"The model is in {folder}: gram solve {folder} PUZZLE")
+    say(f"The model is in {folder}: gram solve {folder} PUZZLE{_own_code(settings)}")
 
 
 def plot(
@@ -140,6 +141,15 @@ def migrate_folder(
         say(line)
     if not done:
         say(f"{folder} is in the present format already.")
+
+
+def _own_code(recipe: Recipe | None) -> str:
+    """Return the options that name the user's own code again: a model never runs it by itself."""
+    if recipe is None:
+        return ""
+    plugin = recipe.task.options.get("plugin")
+    task = f" --task {recipe.task.name}" if is_outside(recipe.task.name) else ""
+    return f"{task} --plugin {plugin}" if plugin else task
 
 
 def _run_name(recipe: str) -> str:

@@ -1,0 +1,109 @@
+"""What mkdocs calls while it builds the site: pages made from what the package ships, and formulas as MathML."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from gram.checkpoints.card import CARD_FILE
+from gram.checkpoints.find import shipped_models
+from gram.cli.app import COMMANDS, build_app
+from gram.config import RECIPES
+
+ROOT = Path(__file__).parents[1]
+
+ROOT_PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
+"""Files of the repository's root, and the pages that they become."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Let a fence of `math`, which GitHub draws as well, become MathML: no script, no other host."""
+    fences = config.mdx_configs.setdefault("pymdownx.superfences", {}).setdefault("custom_fences", [])
+    fences.append({"name": "math", "class": "math", "format": formula})
+    return config
+
+
+def formula(source: str, *_: Any, **__: Any) -> str:
+    """Render LaTeX as a block of MathML."""
+    return f'<p class="math">{convert(source, display="block")}</p>'
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages."""
+    pages = {
+        **{page: root_page(name) for name, page in ROOT_PAGES.items()},
+        "recipes.md": "\n".join(recipes_page()),
+        "models.md": "\n".join(models_page()),
+        "commands.md": "\n".join(commands_page()),
+    }
+    for path, content in pages.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def root_page(name: str) -> str:
+    """Return a file of the repository's root with its links as they are on the site."""
+    text = (ROOT / name).read_text()
+    for start, moved in {"docs/": "", **ROOT_PAGES}.items():
+        text = text.replace(f"]({start}", f"]({moved}")
+    return text
+
+
+def recipes_page() -> Iterator[str]:
+    """List every recipe that ships: what its first comment says, and the file."""
+    yield "# Recipes\n"
+    yield "`gram train FOLDER/NAME` trains one of these recipes. Any setting can be changed on the command line, for"
+    yield "example `gram train nqueens-8/gram model.dim=96`. A recipe of your own starts with `base: FOLDER/NAME` and"
+    yield "has only what differs. [Settings](api/config.md) documents every key.\n"
+    for folder in sorted({path.parent for path in RECIPES.rglob("*.yaml")}):
+        yield f"## {folder.name}\n"
+        for path in sorted(folder.glob("*.yaml")):
+            text = path.read_text()
+            first = text.partition("\n")[0].lstrip("# ")
+            yield f'??? note "`{folder.name}/{path.stem}`: {first}"\n'.replace("\\", "")
+            yield "    ```yaml"
+            yield from (f"    {line}" for line in text.splitlines())
+            yield "    ```\n"
+
+
+def models_page() -> Iterator[str]:
+    """Join the cards of the shipped models; a card's headings move down one level."""
+    yield "# Models\n"
+    yield "These models ship with the package. `gram models` lists them, and `gram.load(NAME)` loads one. The results"
+    yield "are those of each model's card; [Results](results.md) has every setting and the comparison with the paper.\n"
+    for folder in shipped_models().values():
+        card = re.sub(r"\A---\n.*?\n---\n", "", (folder / CARD_FILE).read_text(), flags=re.DOTALL)
+        yield re.sub(r"^#", "##", card.strip(), flags=re.MULTILINE) + "\n"
+
+
+def commands_page() -> Iterator[str]:
+    """Document every command and option as the command line itself does."""
+    yield "# Command line\n"
+    app: Any = typer.main.get_command(build_app([name for group in COMMANDS.values() for name in group]))
+    for group, commands in COMMANDS.items():
+        yield f"{group}: {', '.join(f'[`gram {name}`](#gram-{name})' for name in commands)}.\n"
+    for name, command in app.commands.items():
+        yield f"## gram {name}\n\n{plain(command.help)}\n\n| | |\n|---|---|"
+        for parameter in command.params:
+            flags = [*parameter.opts, *parameter.secondary_opts]
+            named = [parameter.name.upper()] if parameter.param_type_name == "argument" else flags
+            label = ", ".join(f"`{name}`" for name in named)
+            shown = parameter.default not in (None, False, ()) and not callable(parameter.default)
+            default = f" Default: `{parameter.default}`." if shown and not parameter.required else ""
+            yield f"| {label} | {plain(parameter.help)}{default} |"
+        yield ""
+
+
+def plain(text: str | None) -> str:
+    """Return a help text on one line per paragraph, safe in a table."""
+    return re.sub(r"[ \n]*\n[ \n]*", " ", (text or "").strip()).replace("|", "\\|")
