@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
@@ -92,12 +93,18 @@ def landscape(paths: Paths, x: Floats, y: Floats) -> Floats:
 
 
 def latent_figure(paths: Paths, title: str, path: Path) -> None:
-    """Paths from h_0 (red) to their ends (green: a solution; white: not), over the landscape (dark: low loss)."""
+    """Write the paths over their landscape to a file."""
+    figure, axes = plt.subplots(figsize=(7, 5.6), layout="constrained")
+    draw_paths(axes, paths)
+    save_figure(figure, path, title)
+
+
+def draw_paths(axes: Axes, paths: Paths) -> None:
+    """Draw paths from h_0 (red) to their ends (green: a solution; white: not) over the landscape (dark: low loss)."""
     flat = paths.points.reshape(-1, 2)
     margin = 0.08 * (np.ptp(flat, axis=0) + 1e-6)
     low, high = flat.min(axis=0) - margin, flat.max(axis=0) + margin
     x, y = np.linspace(low[0], high[0], GRID), np.linspace(low[1], high[1], GRID)
-    figure, axes = plt.subplots(figsize=(7, 5.6), layout="constrained")
     image = axes.imshow(
         np.maximum(landscape(paths, x, y), SMALLEST),
         origin="lower",
@@ -106,7 +113,9 @@ def latent_figure(paths: Paths, title: str, path: Path) -> None:
         cmap="plasma",
         norm=LogNorm(),
     )
-    figure.colorbar(image, ax=axes, label="cross-entropy per token (nearest solution)", format=PLAIN_NUMBERS)
+    axes.get_figure(root=True).colorbar(  # type: ignore[union-attr]
+        image, ax=axes, label="cross-entropy per token (nearest solution)", format=PLAIN_NUMBERS
+    )
     for points in paths.points:
         axes.plot(*points.T, color="white", linewidth=0.7, alpha=0.6, marker=".", markersize=2)
     start = paths.points[:, 0]
@@ -122,4 +131,3 @@ def latent_figure(paths: Paths, title: str, path: Path) -> None:
         ylabel=f"second component ({100 * paths.explained[1]:.0f}%)",
     )
     axes.legend(fontsize=8)
-    save_figure(figure, path, title)
