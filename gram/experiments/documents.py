@@ -12,21 +12,25 @@ from gram.errors import GramError
 from gram.experiments.figures import draw_entry, figure_digest
 from gram.experiments.registry import ENTRIES, find_entry
 from gram.experiments.results import RESULTS, load_results
-from gram.experiments.tables import entry_table
+from gram.experiments.tables import entry_table, summary_table
 from gram.files import read_json, write_whole
 from gram.plots.paper import digest_of_figure
 
 DOCUMENTS = (Path("README.md"), Path("docs/results.md"))
 FIGURES = Path("docs/figures")
 BLOCK = re.compile(r"(<!-- results:([a-z0-9-]+)(?:/([a-z0-9-]+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+SUMMARY = "summary"
+"""The group of a block that has one short table of all groups."""
 HARMLESS = "train.eval_every="
 """A change that makes no other model."""
 RESULT_LINE = re.compile(r"^# Results: .*\n", re.MULTILINE)
 
 
 def block_text(name: str, group: str = "") -> str:
-    """Return what stands in the block of an entry, or of one of its groups: its table at our scale."""
+    """Return what stands in the block of an entry, or of one of its groups: its table at our scale, or a summary."""
     entry = find_entry(name)
+    if group == SUMMARY:
+        return summary_table(entry, entry.cpu, load_results(entry, entry.cpu))
     runs = [run for run in entry.cpu if not group or run.group == group]
     if not runs:
         raise GramError(f"{name} has no group '{group}'.")

@@ -88,9 +88,10 @@ def load_results(entry: Entry, runs: Iterable[Run]) -> list[Result]:
     grid = _grid(entry)
     found = []
     for run in runs:
-        paths = {seed: result_path(entry, run, seed) for seed in _seeds_found(entry, run)}
-        found += [Result(run, seed, read_json(path)) for seed, path in paths.items()]
-        if not paths and run.label in grid:
+        mine = [Result(run, seed, read_json(result_path(entry, run, seed))) for seed in _seeds_found(entry, run)]
+        made = [result for result in mine if not result.content.get("note")]
+        found += made or mine  # a report is not averaged with results
+        if not mine and run.label in grid:
             found.append(Result(run, int(grid[run.label].get("seed", 0)), grid[run.label]))
     return found
 

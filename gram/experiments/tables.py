@@ -25,10 +25,8 @@ def entry_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result], gr
         found = [result for result in results if result.run.group == name]
         parts.append(_group_table(entry, name, here, found))
     text = "\n\n".join(parts)
-    notes = sorted({str(result.content["note"]) for result in results if result.content.get("note")})
-    if any(REPORTED in part for part in parts):
-        text += "\n\n" + "\n".join(f"{REPORTED} {note}" for note in notes)
-    return text
+    notes = _notes(results)
+    return "\n".join([text, "", *notes]) if notes else text
 
 
 def _group_table(entry: Entry, group: str, runs: Sequence[Run], results: Sequence[Result]) -> str:
@@ -49,6 +47,27 @@ def _group_table(entry: Entry, group: str, runs: Sequence[Run], results: Sequenc
             values = [_cell(some, column) for column in columns]
             lines.append(_line([_label(run, label, some), *_about(some), *values, *paper]))
     return f"{_data_text(group, results)}\n\n" + "\n".join(lines)
+
+
+def summary_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result]) -> str:
+    """Return one short table of the rows that have results: two metrics, and the paper's values beside them."""
+    headers = ["task", "model", "parameters", "training", "accuracy", "coverage", "the paper"]
+    lines = [_line(headers), _rule(len(headers))]
+    shown = (Column("accuracy", "accuracy"), Column("coverage", "coverage"))
+    for run in sorted(runs, key=lambda run: run.apart):
+        some = [result for result in results if result.run == run]
+        if some:
+            values = entry.published.get(run.group, {}).get(run.row, {})
+            paper = " / ".join(f"{value:g}{'' if key != 'conflicts' else ' edges'}" for key, value in values.items())
+            parameters, training, _ = _about(some)
+            cells = (_cell(some, column) for column in shown)
+            lines.append(_line([run.group, _label(run, run.row, some), parameters, training, *cells, paper or "-"]))
+    lines += ["", *_notes(results)]
+    return "\n".join(lines).rstrip()
+
+
+def _notes(results: Sequence[Result]) -> list[str]:
+    return [f"{REPORTED} {note}" for note in sorted({str(r.content["note"]) for r in results if r.content.get("note")})]
 
 
 def _rows(run: Run, results: list[Result]) -> list[tuple[str, list[Result]]]:
@@ -90,7 +109,9 @@ def _data_text(group: str, results: Sequence[Result]) -> str:
 def _label(run: Run, label: str, results: Sequence[Result]) -> str:
     seeds = f", {len(results)} seeds" if len(results) > 1 else "" if run.shipped else f", seed {results[0].seed}"
     mark = f" {REPORTED}" if any(result.content.get("note") for result in results) else ""
-    return f"{label} (`{run.recipe}`{seeds}){mark}"
+    changes = dict.fromkeys(change for result in results for change in result.content.get("extra", []))
+    changed = f", with `{' '.join(changes)}`" if changes else ""
+    return f"{label} (`{run.recipe}`{seeds}{changed}){mark}"
 
 
 def _about(results: Sequence[Result]) -> list[str]:
@@ -150,7 +171,8 @@ def objective_table(results: Sequence[Result]) -> str:
         return ""
     records = results[0].metrics["records"]
     depth = max(record["depth"] for record in records)
-    temperatures = sorted({record["temperature"] for record in records})
+    every = [{record["temperature"] for record in result.metrics["records"]} for result in results]
+    temperatures = sorted(set.intersection(*every))
     headers = ["KL scope, beta", "learning from rollouts", *(f"temperature {t:g}" for t in temperatures)]
     headers.append("posterior / rollout accuracy in training")
     inputs, width = results[0].metrics["inputs"], results[0].metrics["width"]

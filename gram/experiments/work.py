@@ -56,7 +56,7 @@ def execute(
     }
     about: dict[str, Any] = {"settings": recipe.model_dump(mode="json"), "training": training, "tuning": tuned}
     if extra:
-        about["extra"] = list(extra)
+        about["extra"] = list(extra)  # the command alone does not say it
     for run in runs:
         _measure(entry, run, seed, scale, console, load(folder), folder, about)
 

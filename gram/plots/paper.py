@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -128,6 +129,7 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, title: str, x: str, y: str,
             axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
     axes.set(xlabel=x, ylabel=y)
     axes.set_title(title, loc="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if legend and lines:
         axes.legend()
 
