@@ -3,6 +3,7 @@
 from gram.errors import GramError
 from gram.experiments.entries import (
     ablations,
+    choices,
     generation,
     insight,
     multi_solution,
@@ -13,7 +14,7 @@ from gram.experiments.entries import (
 )
 from gram.experiments.entry import Entry, Run, Scale
 
-_FAMILIES = (puzzles, multi_solution, generation, ablations, scaling, insight, objective, shipped)
+_FAMILIES = (puzzles, multi_solution, generation, ablations, scaling, insight, objective, choices, shipped)
 ENTRIES: dict[str, Entry] = {entry.name: entry for family in _FAMILIES for entry in family.ENTRIES}
 
 

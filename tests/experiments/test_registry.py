@@ -26,6 +26,7 @@ NAMES = {
     "generation-process",
     "validity",
     "objective",
+    "choices",
     "shipped",
 }
 RUNS = [run for entry in ENTRIES.values() for run in (*entry.cpu, *entry.paper)]
