@@ -14,7 +14,7 @@ from gram.experiments.documents import outdated_documents, write_documents
 from gram.experiments.entry import Entry, Run, Scale
 from gram.experiments.registry import ENTRIES, find_entry, select_runs
 from gram.experiments.reproduce import Overview, jobs_of, overview, queue_folder, write_outputs
-from gram.experiments.results import log_file
+from gram.experiments.results import State, log_file
 from gram.experiments.work import execute
 
 
@@ -83,15 +83,23 @@ def _seed_numbers(text: str) -> list[str]:
 
 def _list(scale: Scale) -> None:
     """Print every entry with its state and the time that it still takes."""
-    caption = "minutes: CPU minutes of training that are left, by earlier results or as planned; ? where neither says"
-    table = Table("name", "done", "running", "missing", "minutes", "what it is", caption=caption)
+    caption = (
+        "minutes: CPU minutes of training that are left, by earlier results or as planned; ? where neither says. "
+        "reported: taken over from an earlier report. outdated: made with another recipe."
+    )
+    table = Table("name", "done", "minutes", "what it is", caption=caption)
     table.columns[0].no_wrap = True
     for entry in ENTRIES.values():
         found = overview(entry, entry.runs(scale))
-        missing = found.count("missing", "reported", "outdated")
-        cells = (f"{found.count('done')} of {len(found.pieces)}", str(found.count("running")), str(missing))
-        table.add_row(entry.name, *cells, _minutes(found), entry.title)
+        table.add_row(entry.name, _state_text(found), _minutes(found), entry.title)
     console.print(table)
+
+
+def _state_text(found: Overview) -> str:
+    """Say how many runs are done, and what else there is: 3 of 8, 1 running."""
+    states: tuple[State, ...] = ("running", "reported", "outdated")
+    others = [f"{count} {state}" for state in states if (count := found.count(state))]
+    return ", ".join([f"{found.count('done')} of {len(found.pieces)}", *others])
 
 
 def _minutes(found: Overview) -> str:
@@ -118,6 +126,8 @@ def _run(
         _here(found, scale, launching.threads, change)
         failed, total = [], 0
     else:
+        if elsewhere := found.count("running"):
+            say(f"{elsewhere} runs are running already, in another process or on a cluster: they are left alone.")
         jobs = jobs_of(found, scale, threads=launching.threads, extra=change)
         total = len(jobs)
         if jobs:

@@ -62,10 +62,10 @@ def overview(entry: Entry, runs: Iterable[Run], seeds: Sequence[int] | None = No
 
 
 def jobs_of(found: Overview, scale: Scale, *, threads: int, extra: Sequence[str]) -> list[Job]:
-    """Return a job for every training that lacks a result, with all measurements that share it."""
+    """Return a job for every training that lacks a result and is not running, with all measurements that share it."""
     together: dict[Path, list[Piece]] = {}
     for piece in found.pieces:
-        if piece.state != "done":
+        if piece.state not in ("done", "running"):
             key = Path(piece.run.shipped) if piece.run.shipped else training_folder(piece.run, piece.seed)
             together.setdefault(key, []).append(piece)
     jobs = []

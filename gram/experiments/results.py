@@ -128,8 +128,10 @@ def state_of(entry: Entry, run: Run, seed: int) -> State:
             found = "outdated"
         else:
             return "done"
+    elif run.label in _grid(entry):
+        return "done"
     else:
-        found = "reported" if run.label in _grid(entry) else "missing"
+        found = "missing"
     return "running" if is_running(run, seed) else found
 
 

@@ -35,7 +35,7 @@ def test_every_entry_is_listed_with_its_state(gram: Run, here: Path) -> None:
     assert code == 0
     for name in ENTRIES:
         assert name in out
-    assert "0 of 28" in out  # the objective's grid
+    assert "0 of 28" in out  # the grid of the objective
 
 
 def test_one_run_goes_from_data_to_table_and_figure_and_is_not_run_again(gram: Run, here: Path) -> None:

@@ -197,6 +197,6 @@ def test_the_grid_of_the_objective_is_read_from_one_file(monkeypatch: pytest.Mon
     table = objective_table(results)
     assert "| last, 4.5 | no | 95.4 / 87.6 |" in table
     cell = next(run for run in entry.cpu if run.label == "last-4.5-plain")
-    assert state_of(entry, cell, 0) == "reported"
+    assert state_of(entry, cell, 0) == "done"
     given = next(item["command"] for item in cells if item["name"] == "last-4.5-plain").split()[3:]
     assert set(given) - set(cell.overrides) == {"train.threads=1"}  # the file's command is this run

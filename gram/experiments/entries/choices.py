@@ -17,7 +17,7 @@ def _choices(task: str, row: str, recipe: str) -> list[Run]:
     plain = load_recipe(f"{task}/{recipe}")
     steps = plain.train.steps // FIFTH
     short = (f"train.steps={steps}", f"train.warmup={plain.train.warmup // FIFTH}", f"train.eval_every={steps}")
-    variants = {f"lr {rate}": (f"train.lr={rate}",) for rate in RATES}
+    variants: dict[str, tuple[str, ...]] = {f"lr {rate}": (f"train.lr={rate}",) for rate in RATES}
     mixing = getattr(plain.model, "mixing", None)
     if mixing in OTHER_MIXING:
         other = OTHER_MIXING[mixing]
