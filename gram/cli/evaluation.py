@@ -33,16 +33,13 @@ from gram.config import SampleOptions, settings_text
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate, headlines
 from gram.evaluation.tune import choose_setting, try_settings
+from gram.experiments.measures import with_most_solutions
 from gram.experiments.scaling import scaling_figure, scaling_study
 from gram.files import locked
 from gram.inference.resampling import Resampling
 from gram.plots.curves import calibration_figure
 from gram.plots.latent import latent_figure, latent_paths
 from gram.progress import bar
-from gram.tasks.base import Task, Tokens
-
-SEARCHED = 200
-"""Test inputs among which `gram latent` takes the one with most solutions."""
 
 
 def evaluate_model(
@@ -202,7 +199,7 @@ def latent(
     """Plot the latent states of many trajectories on one puzzle over the loss landscape (PCA, k-d tree)."""
     check_target(figure, FIGURES)
     solver = loading.load(model)
-    given = solver.task.parse(puzzle) if puzzle else _with_most_solutions(solver.task)
+    given = solver.task.parse(puzzle) if puzzle else with_most_solutions(solver.task)
     options = solver.with_options(width=width, seed=seed, **({} if depth is None else {"depth": depth}))
     if solver.reasoner.is_deterministic(options):
         options = replace(options, width=1)
@@ -211,10 +208,3 @@ def latent(
     title = f"{Path(model).name}: {options.width} trajectories of {options.depth} steps, {ends} end in a solution"
     latent_figure(paths, title, figure)
     say(f"{title}: {figure}")
-
-
-def _with_most_solutions(task: Task) -> Tokens:
-    inputs = task.split("test").distinct(SEARCHED).inputs
-    counts = task.solution_counts(inputs)
-    chosen: Tokens = inputs[0 if counts is None else int(counts.argmax())]
-    return chosen

@@ -24,6 +24,13 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
+def with_interval(metrics: dict[str, Any], name: str) -> str:
+    """A metric, and its 95% interval on a second line if it has one: 98.7%, 98.0 to 99.1."""
+    bounds = metrics.get("intervals", {}).get(name)
+    shown = percent(metrics[name])
+    return shown if bounds is None else f"{shown}\n{100 * bounds[0]:.1f}-{100 * bounds[1]:.1f}"
+
+
 def ideal_text(result: dict[str, Any]) -> str:
     """What ideal models would cover on the inputs of a result, in the same weighting."""
     uniform, one = percent(result["uniform_coverage"]), percent(result["deterministic_coverage"])
@@ -67,7 +74,8 @@ def _solutions_table(result: dict[str, Any], title: str) -> Table:
     caption = (
         f"headline: {result['headline']}\n{result['conflicts']:,} broken rules in the first samples of all inputs\n"
         f"Uniform, one answer: coverage of models that are always right, by {result['width']} uniform draws "
-        "from all solutions, or by a single answer to each input."
+        "from all solutions, or by a single answer to each input.\n"
+        "Below the metrics: 95% intervals, by bootstrap over the inputs."
     )
     columns = ("", "count", "accuracy", "all samples", "coverage", "uniform", "one answer")
     table = Table(*columns, title=title, caption=caption)
@@ -77,7 +85,8 @@ def _solutions_table(result: dict[str, Any], title: str) -> Table:
         _add_row(table, name.replace("_", " "), result[name][unit], result[name])
     table.add_section()
     for line in result["by_solutions"]:
-        _add_row(table, f"{line['solutions']} solution{'s' * (line['solutions'] != 1)}", line["inputs"], line)
+        alike = {name: value for name, value in line.items() if name != "intervals"}  # the JSON has them
+        _add_row(table, f"{line['solutions']} solution{'s' * (line['solutions'] != 1)}", line["inputs"], alike)
     return table
 
 
@@ -88,7 +97,7 @@ def _generation_table(result: dict[str, Any], title: str) -> Table:
     else:
         table = Table("samples", "valid", "distinct among valid", "new among distinct", title=title)
         keys = ["validity", "uniqueness", "novelty"]
-    table.add_row(f"{result['samples']:,}", *(percent(result[key]) for key in keys))
+    table.add_row(f"{result['samples']:,}", *(with_interval(result, key) for key in keys))
     return table
 
 
@@ -104,13 +113,14 @@ def _votes_table(result: dict[str, Any], title: str) -> Table:
     passes = [key for key in result if key.startswith("pass@")]
     table = Table("", "count", *passes, title=title)
     for kind in ("grids", "tasks"):
-        table.add_row(f"mean over {kind}", f"{result[kind]:,}", *(percent(result["by"][kind][key]) for key in passes))
+        shown = {**result["by"][kind], "intervals": result.get("intervals", {}) if kind == "tasks" else {}}
+        table.add_row(f"mean over {kind}", f"{result[kind]:,}", *(with_interval(shown, key) for key in passes))
     return table
 
 
 def _add_row(table: Table, name: str, count: int, figures: dict[str, Any]) -> None:
     shown = ("accuracy", "accuracy_all_samples", "coverage", "uniform_coverage", "deterministic_coverage")
-    shares = (percent(figures[key]) for key in shown)
+    shares = (with_interval(figures, key) for key in shown)
     table.add_row(name, f"{count:,}", *shares)
 
 

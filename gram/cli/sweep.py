@@ -1,11 +1,6 @@
 """Several runs of one recipe, side by side: every combination of the given values; what was interrupted goes on."""
 
-import os
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,16 +9,16 @@ from typing import Any
 from gram.config import load_recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import HEADLINES
+from gram.experiments import queue
 from gram.files import read_json
 from gram.training.run_checkpoint import check_same, is_empty, recipe_of_run
-from gram.training.shutdown import graceful_shutdown
 
 SEED, THREADS = "train.seed", "train.threads"
 RESULT = "test.json"
 
 
-@dataclass
-class Job:
+@dataclass(frozen=True)
+class SweepRun:
     """One run of a sweep."""
 
     values: dict[str, str]
@@ -31,7 +26,6 @@ class Job:
     folder: Path
     overrides: list[str]
     """all changes to the recipe file, those that are the same in all runs as well"""
-    process: subprocess.Popen[bytes] | None = None
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -45,7 +39,7 @@ class Job:
         return found
 
 
-def plan(overrides: list[str], out: Path, *, threads: int = 1) -> list[Job]:
+def plan(overrides: list[str], out: Path, *, threads: int = 1) -> list[SweepRun]:
     """Return one run for every combination of values such as train.seed=0,1,2."""
     fixed: list[str] = []
     varied: dict[str, list[str]] = {}
@@ -67,13 +61,13 @@ def plan(overrides: list[str], out: Path, *, threads: int = 1) -> list[Job]:
     for combination in product(*varied.values()):
         values = dict(zip(varied, combination, strict=True))
         pairs = [f"{key}={value}" for key, value in values.items()]
-        jobs.append(Job(values, out / "_".join(pairs).replace("/", "-"), [*fixed, *pairs, f"{THREADS}={threads}"]))
+        jobs.append(SweepRun(values, out / "_".join(pairs).replace("/", "-"), [*fixed, *pairs, f"{THREADS}={threads}"]))
     return jobs
 
 
-def check_jobs(recipe: Path, jobs: list[Job]) -> None:
+def check_jobs(recipe: Path, jobs: list[SweepRun]) -> None:
     """Refuse, before anything is trained, a wrong key, equal runs, and a folder with runs of another recipe."""
-    seen: dict[str, Job] = {}
+    seen: dict[str, SweepRun] = {}
     for job in jobs:
         wanted = load_recipe(recipe, job.overrides)
         if (twin := seen.setdefault(wanted.model_dump_json(), job)) is not job:
@@ -87,55 +81,19 @@ def check_jobs(recipe: Path, jobs: list[Job]) -> None:
         raise GramError("Two of the values make the same folder name: give them other names.")
 
 
-def run_jobs(recipe: Path, jobs: list[Job], *, at_once: int, progress: Callable[[int], None]) -> list[Job]:
-    """Run what is not done, `at_once` processes at a time; return the runs that failed.
-
-    Each has its output in a file beside its folder. SIGTERM and Ctrl-C stop all of them; each saves itself.
-    """
-    waiting = [job for job in jobs if job.result is None]
-    progress(len(jobs) - len(waiting))
-    running: list[Job] = []
-    failed: list[Job] = []
-    with graceful_shutdown() as stop:
-        try:
-            with stop.at_once("Stopped, and so are the runs, each saved: the same command goes on."):
-                while waiting or running:
-                    while waiting and len(running) < at_once:
-                        running.append(_start(recipe, waiting.pop(0)))
-                    time.sleep(0.1)
-                    for job in [job for job in running if _process(job).poll() is not None]:
-                        running.remove(job)
-                        progress(1)
-                        if job.result is None:
-                            failed.append(job)
-        finally:
-            for job in running:
-                _process(job).terminate()
-            for job in running:
-                _process(job).wait()
-    return failed
+def queued(recipe: Path, run: SweepRun) -> queue.Job:
+    """Return the run as a job of the queue: its output goes into a file beside its folder."""
+    arguments = ("train", str(recipe), *run.overrides, "--resume", str(run.folder))
+    threads = int(run.overrides[-1].partition("=")[2])
+    return queue.Job(arguments, log_of(run), lambda: run.result is not None, threads)
 
 
-def _process(job: Job) -> subprocess.Popen[bytes]:
-    assert job.process is not None
-    return job.process
-
-
-def _start(recipe: Path, job: Job) -> Job:
-    command = [sys.executable, "-m", "gram", "train", str(recipe), *job.overrides, "--resume", str(job.folder)]
-    job.folder.parent.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {"OMP_NUM_THREADS": job.overrides[-1].partition("=")[2]}
-    with log_of(job).open("ab") as file:
-        job.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
-    return job
-
-
-def log_of(job: Job) -> Path:
+def log_of(run: SweepRun) -> Path:
     """Return the file that holds what a run printed."""
-    return job.folder.with_name(f"{job.folder.name}.log")
+    return run.folder.with_name(f"{run.folder.name}.log")
 
 
-def summary(jobs: list[Job]) -> list[dict[str, Any]]:
+def summary(jobs: list[SweepRun]) -> list[dict[str, Any]]:
     """Mean and standard deviation over the seeds, one entry for every combination of the other values."""
     groups: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
     for job in jobs:

@@ -1,6 +1,5 @@
 """The commands that make models: `train`, `sweep`, `plot` and `import`."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,15 +8,22 @@ import typer
 from gram.checkpoints.find import find_model
 from gram.checkpoints.migrate import migrate
 from gram.checkpoints.published import import_checkpoint
-from gram.cli.options import AllowOtherData, JsonFile, RecipeName, console, say, write_json
+from gram.cli.launching import Launching, check_none_failed
+from gram.cli.options import (
+    AllowOtherData,
+    JsonFile,
+    RecipeName,
+    console,
+    say,
+    write_json,
+)
 from gram.cli.report import show_result, show_sweep
-from gram.cli.sweep import check_jobs, log_of, plan, run_jobs, summary
+from gram.cli.sweep import check_jobs, plan, queued, summary
 from gram.cli.targets import FIGURES, check_apart, check_target
 from gram.config import Recipe, find_recipe, load_recipe, parse_options
 from gram.errors import GramError
 from gram.plots.curves import runs_figure
 from gram.processes import is_first_process
-from gram.progress import bar
 from gram.tasks import is_outside
 from gram.training import loop
 from gram.training.log import METRICS_FILE, read_metrics
@@ -95,23 +101,22 @@ def sweep(
         Path | None,
         typer.Option(help="Folder of the runs; unfinished ones are resumed. Default: runs/FOLDER-RECIPE-sweep."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at once. Default: one per core.")] = os.cpu_count() or 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each run.")] = 1,
+    *,
+    launching: Launching,
     json_file: JsonFile = None,
 ) -> None:
     """Train every combination of values side by side; print mean and standard deviation over the seeds."""
     check_target(json_file)
     path = find_recipe(recipe)
     check_apart([path], json=json_file)
-    planned = plan(overrides, out or Path("runs") / f"{_run_name(recipe)}-sweep", threads=threads)
+    folder = out or Path("runs") / f"{_run_name(recipe)}-sweep"
+    planned = plan(overrides, folder, threads=launching.threads)
     check_jobs(path, planned)
-    with bar(console, "runs", len(planned)) as advance:
-        failed = run_jobs(path, planned, at_once=jobs, progress=advance)
+    failed = launching.run([queued(path, run) for run in planned], folder / ".jobs")
     entries = summary(planned)
     show_sweep(console, entries)
     write_json(json_file, entries)
-    if failed:
-        raise GramError(f"{len(failed)} of {len(planned)} runs failed: see {log_of(failed[0])}.")
+    check_none_failed(failed, len(planned))
 
 
 def import_model(

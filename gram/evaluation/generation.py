@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gram.evaluation.bootstrap import mean_interval
 from gram.tasks.base import Task
 
 JUDGED_AT_ONCE = 4096
@@ -19,19 +20,19 @@ def score_samples(task: Task, samples: NDArray[Any]) -> dict[str, Any]:
     """
     blank = task.parse("")
     distinct: set[bytes] = set()
-    valid = conflicts = 0
+    valid, conflicts = np.zeros(len(samples)), np.zeros(len(samples))
     for start in range(0, len(samples), JUDGED_AT_ONCE):
         some = task.canonical(samples[start : start + JUDGED_AT_ONCE].astype(np.int64))
         verdict = task.verify(np.broadcast_to(blank, some.shape), some)
         counted = verdict.valid if task.has_rules else np.ones(len(some), dtype=bool)
         distinct.update(row.tobytes() for row in some[counted])
-        valid += int(counted.sum())
-        conflicts += int(verdict.conflicts.sum())
+        valid[start : start + len(some)], conflicts[start : start + len(some)] = counted, verdict.conflicts
     known = {row.tobytes() for row in np.ascontiguousarray(task.canonical(task.split("train").targets))}
-    judged = {"validity": valid / len(samples), "conflicts": conflicts / len(samples)} if task.has_rules else {}
+    judged = {"validity": valid, "conflicts": conflicts} if task.has_rules else {}
     return {
-        **judged,
-        "uniqueness": len(distinct) / max(valid, 1),
+        **{name: float(values.mean()) for name, values in judged.items()},
+        "intervals": {name: list(mean_interval(values)) for name, values in judged.items()},
+        "uniqueness": len(distinct) / max(int(valid.sum()), 1),
         "novelty": len(distinct - known) / max(len(distinct), 1),
         "samples": len(samples),
     }

@@ -4,7 +4,7 @@ Headline weighting: the mean over test ROWS (one per input and target) whose inp
 with k solutions then counts k times. Beside it stand the other weightings, and what ideal models would cover in each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
+from gram.evaluation.bootstrap import mean_interval, weighted_interval
 from gram.evaluation.weighting import Floats, Weighting, exactly, headline_text, ideal_coverage, weightings
 from gram.inference.sample import Trajectories
 from gram.inference.select import RULES, Rule, selected_are_valid
 from gram.tasks.base import IGNORE, Task, Tokens
+
+SELECTION = "selection"
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,11 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
     draws, solutions = steps.shape[1], per_input.solutions
     weights = weightings(solutions, rows_per_input)
     headline = weights.pop("headline")
+    means = _means(per_input, headline, draws)
+    low, high = mean_interval(per_input.conflicts.astype(np.float64))
+    means["intervals"] |= {"conflicts": [low * len(solutions), high * len(solutions)]}
     return {
-        **_means(per_input, headline, draws),
+        **means,
         "headline": headline_text(headline),
         "headline_rows": headline.count,
         **{name: {**_means(per_input, each, draws), each.unit: each.count} for name, each in weights.items()},
@@ -102,16 +108,36 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
 
 
 def _means(per_input: PerInput, weighting: Weighting, draws: int) -> dict[str, Any]:
-    """The metrics in one weighting, beside the coverage of ideal models with as many draws."""
-
-    def mean(values: Floats) -> float:
-        return float(np.average(values, weights=weighting.accuracy))
-
+    """The metrics in one weighting with their 95% intervals, beside the coverage of ideal models with as many draws."""
+    each = metrics_of(per_input)
+    weights = weights_of(weighting, each)
+    columns, factors = np.stack(list(each.values()), axis=1), np.stack(list(weights.values()), axis=1)
+    means = {name: float(np.average(values, weights=weights[name])) for name, values in each.items()}
+    bounds = dict(zip(each, weighted_interval(columns, factors).tolist(), strict=True))
     return {
-        "accuracy": mean(per_input.first_valid),
-        "accuracy_all_samples": mean(per_input.valid_share),
-        "coverage": float(np.average(per_input.coverage, weights=weighting.coverage)),
+        **_nested(means),
         **ideal_coverage(per_input.solutions, weighting, draws),
-        "any_valid": mean(per_input.any_valid),
-        "selection": {rule: mean(values) for rule, values in per_input.selected.items()},
+        "intervals": _nested(bounds),
     }
+
+
+def metrics_of(per_input: PerInput) -> dict[str, Floats]:
+    """Return every metric of each input [inputs] by name; `selection.RULE` is for the answer that a rule chooses."""
+    return {
+        "accuracy": per_input.first_valid,
+        "accuracy_all_samples": per_input.valid_share,
+        "coverage": per_input.coverage,
+        "any_valid": per_input.any_valid,
+        **{f"{SELECTION}.{rule}": values for rule, values in per_input.selected.items()},
+    }
+
+
+def weights_of(weighting: Weighting, names: Iterable[str]) -> dict[str, Floats]:
+    """Return how much each input counts [inputs] in each of these metrics."""
+    return {name: weighting.coverage if name == "coverage" else weighting.accuracy for name in names}
+
+
+def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+    """{"accuracy": 1, "selection.vote": 2} -> {"accuracy": 1, "selection": {"vote": 2}}."""
+    chosen = {name.removeprefix(f"{SELECTION}."): value for name, value in flat.items() if name.startswith(SELECTION)}
+    return {**{name: value for name, value in flat.items() if not name.startswith(SELECTION)}, SELECTION: chosen}

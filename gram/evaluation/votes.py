@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
+from gram.evaluation.bootstrap import mean_interval
 from gram.inference.sample import Trajectories
 from gram.tasks.arc.data import SPLITS, NamedPair
 from gram.tasks.arc.grids import Grid, corner_grids
@@ -138,8 +139,8 @@ def score(ranking: Ranking, pairs: Sequence[NamedPair], ks: Sequence[int] = (1, 
     """Share of the test grids whose answer is among the first k candidates, for each k, as `pass@k`.
 
     `by["grids"]` is the mean over all test grids. `by["tasks"]` is the mean over the tasks, each the mean over its own
-    grids, as in the published tables, and stands beside it as well. A grid without candidates is wrong; grids whose
-    answer is not published do not count.
+    grids, as in the published tables, and stands beside it as well, with 95% intervals over the tasks. A grid without
+    candidates is wrong; grids whose answer is not published do not count.
     """
     places: dict[str, list[float]] = {}
     for named in pairs:
@@ -148,10 +149,12 @@ def score(ranking: Ranking, pairs: Sequence[NamedPair], ks: Sequence[int] = (1, 
     if not places:
         raise GramError("none of these tasks has a published answer, so there is nothing to score")
     hits = {f"pass@{k}": [np.array(some) < k for some in places.values()] for k in ks}
-    by_tasks = {key: float(np.mean([some.mean() for some in hit])) for key, hit in hits.items()}
+    of_tasks = {key: np.array([some.mean() for some in hit]) for key, hit in hits.items()}
+    by_tasks = {key: float(means.mean()) for key, means in of_tasks.items()}
+    intervals = {key: list(mean_interval(means)) for key, means in of_tasks.items()}
     by_grids = {key: float(np.concatenate(hit).mean()) for key, hit in hits.items()}
     counts = {"grids": sum(map(len, places.values())), "tasks": len(places)}
-    return {**counts, **by_tasks, "by": {"grids": by_grids, "tasks": by_tasks}}
+    return {**counts, **by_tasks, "by": {"grids": by_grids, "tasks": by_tasks}, "intervals": intervals}
 
 
 def _place(candidates: Sequence[Candidate], answer: Grid) -> float:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import SubFigure
 from matplotlib.ticker import MaxNLocator
@@ -12,10 +13,11 @@ from matplotlib.ticker import MaxNLocator
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
 from gram.evaluation.selection import study
-from gram.inference.sample import Progress, sample
+from gram.inference.sample import Progress, Trajectories, sample
 from gram.inference.select import RULES
 from gram.plots.style import PLAIN_NUMBERS, save_figure
 from gram.solver import Solver
+from gram.tasks.base import Distinct, Task
 
 
 def scaling_study(
@@ -46,7 +48,22 @@ def scaling_study(
         "parameters": solver.model.parameter_count,
         "records": study(task, asked.inputs, found, depths, widths),
         "by_solutions": figures["by_solutions"],
+        "by_width": {width: _by_number(task, asked, found.select(np.s_[:, :width])) for width in widths},
     }
+
+
+def _by_number(task: Task, asked: Distinct, found: Trajectories) -> list[dict[str, Any]]:
+    """Accuracy and coverage, with intervals, by the number of solutions."""
+    names = ("accuracy", "accuracy_all_samples", "coverage")
+    return [
+        {
+            "solutions": line["solutions"],
+            "inputs": line["inputs"],
+            **{name: line[name] for name in (*names, "uniform_coverage")},
+            "intervals": {name: line["intervals"][name] for name in names},
+        }
+        for line in score(task, asked, found)["by_solutions"]
+    ]
 
 
 def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:

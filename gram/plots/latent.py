@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
@@ -92,12 +93,18 @@ def landscape(paths: Paths, x: Floats, y: Floats) -> Floats:
 
 
 def latent_figure(paths: Paths, title: str, path: Path) -> None:
-    """Paths from h_0 (red) to their ends (green: a solution; white: not), over the landscape (dark: low loss)."""
+    """Write the paths over their landscape to a file."""
+    figure, axes = plt.subplots(figsize=(7, 5.6), layout="constrained")
+    draw_paths(axes, paths)
+    save_figure(figure, path, title)
+
+
+def draw_paths(axes: Axes, paths: Paths) -> None:
+    """Draw paths from h_0 (square) to their ends (circle: a solution; cross: none) over the landscape (dark: low)."""
     flat = paths.points.reshape(-1, 2)
     margin = 0.08 * (np.ptp(flat, axis=0) + 1e-6)
     low, high = flat.min(axis=0) - margin, flat.max(axis=0) + margin
     x, y = np.linspace(low[0], high[0], GRID), np.linspace(low[1], high[1], GRID)
-    figure, axes = plt.subplots(figsize=(7, 5.6), layout="constrained")
     image = axes.imshow(
         np.maximum(landscape(paths, x, y), SMALLEST),
         origin="lower",
@@ -106,20 +113,23 @@ def latent_figure(paths: Paths, title: str, path: Path) -> None:
         cmap="plasma",
         norm=LogNorm(),
     )
-    figure.colorbar(image, ax=axes, label="cross-entropy per token (nearest solution)", format=PLAIN_NUMBERS)
+    axes.get_figure(root=True).colorbar(  # type: ignore[union-attr]
+        image, ax=axes, label="cross-entropy per token, nearest solution", format=PLAIN_NUMBERS
+    )
     for points in paths.points:
         axes.plot(*points.T, color="white", linewidth=0.7, alpha=0.6, marker=".", markersize=2)
     start = paths.points[:, 0]
-    axes.scatter(start[:, 0], start[:, 1], color="red", s=30, label="h_0", zorder=3)
-    for valid, color, label in ((True, "lime", "end, a solution"), (False, "white", "end, not a solution")):
+    seen: Any = {"edgecolor": "black", "linewidth": 0.6, "zorder": 3}
+    axes.scatter(start[:, 0], start[:, 1], color="#E69F00", marker="s", s=30, label="h_0", **seen)
+    # Shape and colour both tell ends apart, for readers who see few colours.
+    kinds = ((True, "#56B4E9", "o", "end, a solution"), (False, "white", "X", "end, not a solution"))
+    for valid, color, marker, label in kinds:
         ends = paths.points[paths.valid == valid, -1]
         if len(ends):
-            axes.scatter(
-                ends[:, 0], ends[:, 1], color=color, edgecolor="black", s=30, label=f"{label} ({len(ends)})", zorder=3
-            )
+            text = f"{label} ({len(ends)})"
+            axes.scatter(ends[:, 0], ends[:, 1], color=color, marker=marker, s=26, label=text, **seen)
     axes.set(
         xlabel=f"first component ({100 * paths.explained[0]:.0f}% of the variance)",
         ylabel=f"second component ({100 * paths.explained[1]:.0f}%)",
     )
-    axes.legend(fontsize=8)
-    save_figure(figure, path, title)
+    axes.legend(fontsize=7, frameon=True, framealpha=0.85, facecolor="white")

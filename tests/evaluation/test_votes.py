@@ -81,7 +81,10 @@ def test_golden_example_from_tokens_to_score() -> None:
     tasks = {"pass@1": pytest.approx(0.25), "pass@2": pytest.approx(0.5), "pass@3": pytest.approx(0.5)}
     grids = {"pass@1": pytest.approx(1 / 3), "pass@2": pytest.approx(2 / 3), "pass@3": pytest.approx(2 / 3)}
     expected = {"grids": 3, "tasks": 2, **tasks, "by": {"grids": grids, "tasks": tasks}}
-    assert score(ranking, PAIRS, ks=(1, 2, 3)) == expected
+    scores = score(ranking, PAIRS, ks=(1, 2, 3))
+    # Of two tasks, aa at 0.5 and bb at 0: their mean lies anywhere between, in a quarter of all draws at either end.
+    assert scores.pop("intervals")["pass@1"] == [0.0, 0.5]
+    assert scores == expected
     assert submission(ranking, PAIRS) == {
         "aa": [{"attempt_1": [[1, 2]], "attempt_2": [[1, 3]]}, {"attempt_1": [[1, 3]], "attempt_2": [[5]]}],
         "bb": [{"attempt_1": [[0]], "attempt_2": [[0]]}],

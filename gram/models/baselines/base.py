@@ -104,6 +104,14 @@ class Baseline(Model):
                 torch.zeros(len(some), *self.state_shape),
             )
 
+    def process(self, inputs: Tensor, *, seed: int = 0) -> dict[int, Tokens]:
+        """Return how outputs [rows, length] for inputs [rows, length] came about, by the number of steps made.
+
+        A model without intermediate outputs has only its last ones; one that starts from noise has it at step 0.
+        """
+        drawn = self.draw_outputs(inputs, generator=self._generator(seed), labelled=self.labelled)
+        return {self.steps_per_output: drawn.cpu().numpy()}
+
     @property
     def steps_per_output(self) -> int:
         """How many steps an output takes where nobody chooses fewer."""

@@ -17,9 +17,19 @@ from torch import Tensor, nn
 from gram.config import D3pmConfig, SampleOptions
 from gram.errors import GramError
 from gram.models.base import Metrics
-from gram.models.baselines.base import Baseline, draw, hold_unlabelled, reveal, split_targets, spread, spread_samples
+from gram.models.baselines.base import (
+    PADDING,
+    Baseline,
+    draw,
+    hold_unlabelled,
+    reveal,
+    split_targets,
+    spread,
+    spread_samples,
+)
 from gram.models.baselines.transformer import Denoiser
 from gram.models.losses import labelled_count
+from gram.tasks.base import Tokens
 
 Kind = Literal["uniform", "absorbing"]
 COSINE_OFFSET = 0.008
@@ -191,8 +201,12 @@ class D3pm(Baseline):
         labelled: Tensor | None = None,
         steps: int | None = None,
         lazy: bool = True,
+        history: list[Tensor] | None = None,
     ) -> Tensor:
         """inputs [rows, length] -> outputs [rows, length], in all T steps or in `steps` longer ones.
+
+        A list for the `history` is filled with the noisy outputs [rows, length], from pure noise to the last; MASK is
+        the token after the vocabulary.
 
         When a MASK is replaced does not depend on the network, so that the absorbing kind computes its output only
         in steps that replace one; `lazy=False` computes it in every step, for tests.
@@ -201,14 +215,24 @@ class D3pm(Baseline):
         shape = (*inputs.shape, self.transitions.states)
         noisy = draw(self.transitions.stationary(inputs).expand(shape), generator)
         noisy = hold_unlabelled(noisy, labelled)
+        history = [] if history is None else history  # references only: 1000 small tensors at most
         for t in range(self.config.steps, 0, -stride):
+            history.append(noisy)
             if self.config.noise == "absorbing":
                 noisy = self._reveal(inputs, noisy, t - stride, t, generator, lazy=lazy)
                 continue
             before, now = (torch.full((len(inputs),), time, device=inputs.device) for time in (t - stride, t))
             log_p = self.transitions.log_posterior(noisy, self.log_x0(inputs, noisy, now), before, now)
             noisy = hold_unlabelled(draw(log_p.exp(), generator), labelled)
+        history.append(noisy)
         return noisy
+
+    def process(self, inputs: Tensor, *, seed: int = 0) -> dict[int, Tokens]:
+        """Return the noisy outputs [rows, length] after every step, from pure noise (0) on; MASK becomes padding."""
+        history: list[Tensor] = []
+        self.draw_outputs(inputs, generator=self._generator(seed), labelled=self.labelled, history=history)
+        seen = [torch.where(noisy < self.vocab_size, noisy, PADDING) for noisy in history]
+        return {step: noisy.cpu().numpy() for step, noisy in enumerate(seen)}
 
     def _reveal(
         self, inputs: Tensor, noisy: Tensor, s: int, t: int, generator: torch.Generator, *, lazy: bool

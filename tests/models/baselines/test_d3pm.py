@@ -274,3 +274,17 @@ def test_learns_an_image(generator: torch.Generator, learns: Callable[..., tuple
     images = torch.randint(1, 3, (2, 16), generator=generator).repeat(16, 1)
     first, last = learns(model, torch.zeros_like(images), images)
     assert last < 0.5 * first
+
+
+@pytest.mark.parametrize("kind", ["uniform", "absorbing"])
+def test_the_process_is_that_of_the_sampler(kind: Kind) -> None:
+    torch.manual_seed(0)
+    config = D3pmConfig(noise=kind, steps=6, dim=8, layers=1, heads=2, hidden=8, time_dim=8)
+    model = D3pm(config, vocab_size=3, length=4)
+    inputs = torch.zeros(3, 4, dtype=torch.long)
+    steps = model.process(inputs, seed=5)
+    assert list(steps) == list(range(7))
+    drawn = model.draw_outputs(inputs, generator=model._generator(5), labelled=model.labelled)
+    assert (steps[6] == drawn.numpy()).all()
+    if kind == "absorbing":
+        assert (steps[0] == 0).all()  # MASK, shown as padding

@@ -1,0 +1,44 @@
+"""Compare two models on the same inputs: paired, so that hard and easy inputs weigh alike on both sides."""
+
+from dataclasses import asdict
+from typing import Any
+
+from gram.config import SampleOptions
+from gram.errors import GramError
+from gram.evaluation.bootstrap import Difference, paired_difference
+from gram.evaluation.metrics import PerInput, measure, metrics_of, weights_of
+from gram.evaluation.weighting import headline_text, weightings
+from gram.inference.sample import Progress, sample
+from gram.inference.select import BY_HEADS, RULES
+from gram.models.base import Trained
+from gram.tasks.base import Distinct, Tokens
+
+
+def outcomes(trained: Trained, asked: Distinct, options: SampleOptions, progress: Progress | None = None) -> PerInput:
+    """Sample a model on the inputs that are asked, and judge every one of them."""
+    model, task = trained.model, trained.task
+    if task.scoring != "solutions":
+        raise GramError(f"Task {task.name} has no inputs that two models could be compared on one by one.")
+    found = sample(model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
+    rules = [rule for rule in RULES if model.recursive or rule not in BY_HEADS]
+    return measure(task, asked.inputs, found, rules)
+
+
+def compare_outcomes(a: PerInput, b: PerInput, rows: Tokens) -> dict[str, Any]:
+    """Return the differences of all metrics that both have, for inputs that stand for rows [inputs] each; JSON-ready.
+
+    `headline` and `all_inputs` are weightings (docs/tasks.md).
+    """
+    every = weightings(a.solutions, rows)
+    first, second = metrics_of(a), metrics_of(b)
+    shared = [name for name in first if name in second]
+    found: dict[str, Any] = {"inputs": len(rows), "headline_text": headline_text(every["headline"])}
+    for name in ("headline", "all_inputs"):
+        weights = weights_of(every[name], shared)
+        differences = {key: paired_difference(first[key], second[key], weights[key]) for key in shared}
+        found[name] = {key: _as_json(each) for key, each in differences.items()}
+    return found
+
+
+def _as_json(found: Difference) -> dict[str, Any]:
+    return {**asdict(found), "interval": list(found.interval), "clear": found.clear}

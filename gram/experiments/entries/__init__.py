@@ -1,0 +1,1 @@
+"""The entries of the registry, one file for each family."""

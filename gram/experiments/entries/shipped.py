@@ -1,0 +1,36 @@
+"""The models that ship, measured on their test splits: what `gram reproduce --check` compares with."""
+
+from gram.experiments.entry import Column, Entry, Run
+
+SOLVING, GENERATING, DRAWING = "puzzles", "boards", "digits"
+
+
+def _shipped(group: str, name: str, recipe: str, measure: str, **measuring: object) -> Run:
+    return Run(group, name, recipe, shipped=name, measure=measure, measuring=measuring)
+
+
+ENTRIES = (
+    Entry(
+        name="shipped",
+        title="The models that ship, on their test splits",
+        cpu=(
+            _shipped(SOLVING, "nqueens-8", "nqueens-8/gram", "solutions"),
+            _shipped(SOLVING, "nqueens-10", "nqueens-10/gram", "solutions", limit=600),
+            _shipped(SOLVING, "sudoku-9", "sudoku-9/gram", "solutions", limit=100),
+            _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/structured", "solutions", limit=100),
+            _shipped(GENERATING, "sudoku-generation", "sudoku-generation/gram", "generation", count=1000),
+            _shipped(DRAWING, "digits", "digits/gram", "images", count=1000, depths=(16,)),
+        ),
+        columns=(
+            Column("accuracy", "accuracy", groups=(SOLVING,)),
+            Column("best of all by value", "selection.value", groups=(SOLVING,)),
+            Column("coverage", "coverage", groups=(SOLVING,)),
+            Column("all inputs: accuracy", "all_inputs.accuracy", groups=(SOLVING,)),
+            Column("all inputs: coverage", "all_inputs.coverage", groups=(SOLVING,)),
+            Column("valid", "validity", groups=(GENERATING,)),
+            Column("distinct among valid", "uniqueness", groups=(GENERATING,)),
+            Column("Inception Score", "inception_score", "number", (DRAWING,), digits=2),
+            Column("FID", "fid", "number", (DRAWING,), digits=2),
+        ),
+    ),
+)

@@ -1,0 +1,109 @@
+"""`gram reproduce`: what is there, what is missing, and how the rest is run, from data to table and figure."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gram.experiments.entry import Entry, Run, Scale
+from gram.experiments.figures import draw_entry
+from gram.experiments.queue import Job
+from gram.experiments.registry import ENTRIES
+from gram.experiments.results import (
+    RESULTS,
+    State,
+    expected_minutes,
+    load_results,
+    log_file,
+    state_of,
+    training_folder,
+)
+from gram.experiments.tables import entry_table
+from gram.files import write_whole
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One run and seed of an entry."""
+
+    run: Run
+    seed: int
+    state: State
+
+
+@dataclass(frozen=True)
+class Overview:
+    """How far an entry is at one scale."""
+
+    entry: Entry
+    pieces: tuple[Piece, ...]
+    minutes: float | None
+    """CPU minutes that are still to be trained; None where nobody knows"""
+
+    def count(self, *states: State) -> int:
+        """Return how many runs are in one of these states."""
+        return sum(piece.state in states for piece in self.pieces)
+
+
+def overview(entry: Entry, runs: Iterable[Run], seeds: Sequence[int] | None = None) -> Overview:
+    """Look at the result files and the trainings of these runs."""
+    pieces = tuple(
+        Piece(run, seed, state_of(entry, run, seed))
+        for run in runs
+        for seed in ((0,) if run.shipped else seeds or run.seeds)
+    )
+    left: dict[Path, float | None] = {}
+    for piece in pieces:
+        folder = training_folder(piece.run, piece.seed)
+        if piece.state != "done" and not (folder / "test.json").is_file():
+            left[folder] = expected_minutes(piece.run, ENTRIES.values())
+    known = [minutes for minutes in left.values() if minutes is not None]
+    return Overview(entry, pieces, None if len(known) < len(left) else sum(known))
+
+
+def jobs_of(found: Overview, scale: Scale, *, threads: int, extra: Sequence[str]) -> list[Job]:
+    """Return a job for every training that lacks a result and is not running, with all measurements that share it."""
+    together: dict[Path, list[Piece]] = {}
+    for piece in found.pieces:
+        if piece.state not in ("done", "running"):
+            key = Path(piece.run.shipped) if piece.run.shipped else training_folder(piece.run, piece.seed)
+            together.setdefault(key, []).append(piece)
+    jobs = []
+    for pieces in together.values():
+        run, seed = pieces[0].run, pieces[0].seed
+        names = ",".join(piece.run.name for piece in pieces)
+        arguments = ["reproduce", found.entry.name, "--only", names, "--seeds", str(seed), "--scale", scale]
+        arguments += ["--launcher", "none", "--threads", str(threads)]
+        for change in extra:
+            arguments += ["--set", change]
+        jobs.append(Job(tuple(arguments), log_file(run, seed), _all_done(found.entry, pieces), threads))
+    return jobs
+
+
+def _all_done(entry: Entry, pieces: Sequence[Piece]) -> Callable[[], bool]:
+    return lambda: all(state_of(entry, piece.run, piece.seed) == "done" for piece in pieces)
+
+
+def write_outputs(entry: Entry, scale: Scale) -> list[Path]:
+    """Write table and figure of an entry beside its results, and return their files."""
+    runs = entry.runs(scale)
+    results = load_results(entry, runs)
+    if not results:
+        return []
+    suffix = "" if scale == "cpu" else f"-{scale}"
+    folder = RESULTS / entry.name
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    if table := entry_table(entry, runs, results):
+        path = folder / f"table{suffix}.md"
+        write_whole(path, lambda target: target.write_text(f"# {entry.title}\n\n{table}\n"))
+        written.append(path)
+    figure = folder / f"figure{suffix}.png"
+    if draw_entry(entry, runs, results, figure):
+        written += [figure, figure.with_suffix(".pdf")]
+    return written
+
+
+def queue_folder() -> Path:
+    """Return the folder of submitit's files, one for every process that runs a queue here."""
+    return Path("runs") / ".jobs" / str(os.getpid())

@@ -1,0 +1,222 @@
+"""Result files: results/NAME/RUN.json, one for every run and seed, with everything that it takes to judge a number."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gram import __version__
+from gram.config import Recipe, load_recipe
+from gram.errors import GramError
+from gram.experiments.entry import Entry, Run, Scale
+from gram.experiments.queue import is_on_cluster
+from gram.files import locked, read_json, write_whole
+
+RESULTS, RUNS = Path("results"), Path("runs") / "reproduce"
+"""Below the current folder, which is a checkout of the repository."""
+NUMBERS = re.compile(r"\[\s+((?:-?[\d.e+-]+|null|true|false)(?:,\s+(?:-?[\d.e+-]+|null|true|false))*)\s+\]")
+State = Literal["done", "missing", "running", "reported", "outdated"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run and seed, measured."""
+
+    run: Run
+    seed: int
+    content: dict[str, Any]
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Everything that was measured."""
+        return dict(self.content["metrics"])
+
+    def value(self, key: str) -> float | None:
+        """Return a metric by its key, such as selection.value; None where it was not measured."""
+        found = look_up(self.metrics, key)
+        return None if found is None else float(found)
+
+    def interval(self, key: str) -> tuple[float, float] | None:
+        """Return its 95% interval, if there is one."""
+        found = look_up(self.metrics.get("intervals", {}), key)
+        return None if found is None else (float(found[0]), float(found[1]))
+
+
+def look_up(content: Any, key: str) -> Any:
+    """Return content["a"]["b"] for the key a.b; None where there is none."""
+    for part in key.split("."):
+        if not isinstance(content, dict) or part not in content:
+            return None
+        content = content[part]
+    return content
+
+
+def result_path(entry: Entry, run: Run, seed: int) -> Path:
+    """Return the file of a result."""
+    return RESULTS / entry.folder / run.result_name(seed)
+
+
+def training_folder(run: Run, seed: int) -> Path:
+    """Return the folder that a run is trained in; entries share it."""
+    return RUNS / f"{run.training}-seed{seed}"
+
+
+def log_file(run: Run, seed: int) -> Path:
+    """Return the file for what a run prints."""
+    folder = training_folder(run, seed)
+    return folder.with_name(f"{folder.name}.log")
+
+
+def training_recipe(run: Run, seed: int, *, threads: int, extra: Sequence[str] = ()) -> Recipe:
+    """Return the whole recipe of a training; `extra` are changes that the user adds."""
+    return load_recipe(run.recipe, training_overrides(run, seed, threads=threads, extra=extra))
+
+
+def training_overrides(run: Run, seed: int, *, threads: int, extra: Sequence[str] = ()) -> list[str]:
+    """Return all changes to the recipe file.
+
+    The evaluation that ends a training is cut to a few inputs, because every entry measures by itself afterwards.
+    """
+    return [*run.overrides, *extra, f"train.seed={seed}", f"train.threads={threads}", "train.test_inputs=20"]
+
+
+def load_results(entry: Entry, runs: Iterable[Run]) -> list[Result]:
+    """Return the results of these runs that are there, in their order."""
+    grid = _grid(entry)
+    found = []
+    for run in runs:
+        mine = [Result(run, seed, read_json(result_path(entry, run, seed))) for seed in _seeds_found(entry, run)]
+        made = [result for result in mine if not result.content.get("note")]
+        found += made or mine  # a report is not averaged with results
+        if not mine and run.label in grid:
+            found.append(Result(run, int(grid[run.label].get("seed", 0)), grid[run.label]))
+    return found
+
+
+def _seeds_found(entry: Entry, run: Run) -> list[int]:
+    """Return the seeds of a run that have a file."""
+    if run.shipped:
+        return [0] if result_path(entry, run, 0).is_file() else []
+    pattern = re.compile(rf"{re.escape(run.name)}-seed(\d+)\.json")
+    names = (path.name for path in (RESULTS / entry.folder).glob("*.json"))
+    return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match is not None)
+
+
+def _grid(entry: Entry) -> dict[str, dict[str, Any]]:
+    """Return the cells of files that hold many small runs, as results by name (results/objective/grid-*.json)."""
+    cells = {}
+    for path in sorted((RESULTS / entry.folder).glob("grid-*.json")):
+        content = read_json(path)
+        for cell in content["cells"]:
+            about = {key: cell[key] for key in ("training", "inputs", "width")}
+            metrics = {"records": cell["validation"], **about}
+            cells[cell["name"]] = {**cell, "note": content["what"], "metrics": metrics}
+    return cells
+
+
+def state_of(entry: Entry, run: Run, seed: int) -> State:
+    """Say how far a run is: an earlier report and a result of another recipe do not count as done."""
+    path = result_path(entry, run, seed)
+    if path.is_file():
+        content = read_json(path)
+        if content.get("note"):
+            found: State = "reported"
+        elif not run.shipped and _differs(content, run, seed):
+            found = "outdated"
+        else:
+            return "done"
+    elif run.label in _grid(entry):
+        return "done"
+    else:
+        found = "missing"
+    return "running" if is_running(run, seed) else found
+
+
+def _differs(content: dict[str, Any], run: Run, seed: int) -> bool:
+    """Whether a result was made with other settings than the recipe has now; settings that are new do not count."""
+    try:
+        threads = int(content["settings"]["train"]["threads"])
+        now = training_recipe(run, seed, threads=threads, extra=content.get("extra", [])).model_dump(mode="json")
+    except GramError:
+        return True
+    return not _agree(content["settings"], now)
+
+
+def _agree(old: Any, new: Any) -> bool:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return all(_agree(old[key], new[key]) for key in old.keys() & new.keys())
+    return bool(old == new)
+
+
+def is_running(run: Run, seed: int) -> bool:
+    """Whether a process works in the folder of a training, or a cluster's job waits for it."""
+    folder = training_folder(run, seed)
+    if is_on_cluster(log_file(run, seed)):
+        return True
+    if run.shipped or not folder.is_dir():
+        return False
+    try:
+        with locked(folder):
+            return False
+    except GramError:
+        return True
+
+
+def expected_minutes(run: Run, entries: Iterable[Entry]) -> float | None:
+    """Return the CPU minutes of one training: as any result of the same training says, else as planned."""
+    if run.shipped:
+        return 0.0
+    for entry in entries:
+        for path in sorted((RESULTS / entry.folder).glob(f"{run.training}-*seed*.json")):
+            training = read_json(path).get("training", {})
+            if training.get("cpu_minutes") is not None:
+                return float(training["cpu_minutes"])
+    return run.minutes
+
+
+def provenance(entry: Entry, run: Run, seed: int, scale: Scale) -> dict[str, Any]:
+    """Return what a result file says of itself."""
+    return {
+        "entry": entry.folder,
+        "run": run.name,
+        "row": run.row,
+        "group": run.group,
+        "recipe": run.recipe,
+        "overrides": list(run.overrides),
+        "seed": seed,
+        "scale": scale,
+        "command": f"gram reproduce {entry.folder} --only {run.name} --seeds {seed} --scale {scale}",
+        "version": __version__,
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """Return the commit of the current folder, with + if files differ from it; None outside of a repository."""
+    try:
+        commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "gram"], capture_output=True, check=False)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit.stdout.strip() + "+" * (changed.returncode != 0)
+
+
+def write_result(path: Path, content: dict[str, Any]) -> None:
+    """Write a result whole, with six digits, and lists of numbers on one line each."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(_rounded(content), indent=1)
+    text = NUMBERS.sub(lambda match: "[" + re.sub(r"\s+", " ", match[1]) + "]", text)
+    write_whole(path, lambda target: target.write_text(text + "\n"))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 6)
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(part) for part in value]
+    return value
