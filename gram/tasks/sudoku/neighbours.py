@@ -164,7 +164,7 @@ def _family(
     while len(family) <= members:
         for _ in range(STARTS):
             start, of_start = family[generator.integers(len(family))]
-            *made, done = hard_neighbour(start, new_board(of_start), aim, stubborn, generator.integers(2**32))
+            *made, done = hard_neighbour(start, new_board(of_start), aim, stubborn, int(generator.integers(2**32)))
             if done:
                 break
         family.append((made[0], made[1]))
