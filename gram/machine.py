@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -73,17 +74,38 @@ def choose_device(name: str) -> str:
     return name
 
 
+class _Inside:
+    """How many calls hold torch at one thread, and what it goes back to."""
+
+    lock = threading.Lock()
+    calls = 0
+    before = 1
+
+
+@contextmanager
+def one_thread() -> Iterator[int]:
+    """Let torch use one CPU thread, and yield how many it may use otherwise; several calls may overlap in threads."""
+    with _Inside.lock:
+        if not _Inside.calls:
+            _Inside.before = torch.get_num_threads()
+        _Inside.calls += 1
+        before = _Inside.before
+    torch.set_num_threads(1)
+    try:
+        yield before
+    finally:
+        with _Inside.lock:
+            _Inside.calls -= 1
+        torch.set_num_threads(before)
+
+
 @contextmanager
 def threads_for(model: nn.Module, rows: int) -> Iterator[None]:
     """Let torch use one CPU thread while `rows` rows of a model are computed, if that is too little work for more."""
     weights = list(model.parameters())
-    before = torch.get_num_threads()
     small = rows * sum(weight.numel() for weight in weights) <= ONE_THREAD
-    if before == 1 or not small or any(weight.device.type != "cpu" for weight in weights):
+    if not small or any(weight.device.type != "cpu" for weight in weights):
         yield
         return
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         yield
-    finally:
-        torch.set_num_threads(before)

@@ -24,7 +24,7 @@ from gram.models.guidance import Gaussian, build_guidance
 from gram.models.layers import Block, Network, Rope
 from gram.models.losses import labelled_count
 from gram.models.objective import supervision_step, trajectory_elbo
-from gram.models.rollout import Batch
+from gram.models.rollout import Batch, even_groups
 from gram.models.symbols import Symbols
 from gram.tasks.base import Structure, Tokens
 
@@ -282,6 +282,10 @@ class Reasoner(Model):
         """Whether every trajectory of an input is the same, so that one is enough."""
         silent = not self.guidance.noisy or options.temperature == 0
         return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb
+
+    def groups(self, rows: int) -> list[range]:
+        """Cut `rows` trajectories into parts of equal length, each worth a thread of a CPU; a GPU takes all at once."""
+        return even_groups(self, rows) if self.device.type == "cpu" else super().groups(rows)
 
     def roll_out(
         self,
