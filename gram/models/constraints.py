@@ -77,7 +77,8 @@ class ConstraintBlock(nn.Module):
     def forward(self, x: Tensor, rope: None = None) -> Tensor:
         """x [batch, positions, dim] -> the same shape."""
         if compiled_pays(x, COMPILED_LAYER):
-            return _Layer.apply(x, self.gate_up.weight, self.kinds, self.down.weight, self.sets)  # type: ignore[no-any-return, no-untyped-call]
+            keep = torch.is_grad_enabled()  # inside of `apply` it is always off
+            return _Layer.apply(x, self.gate_up.weight, self.kinds, self.down.weight, self.sets, keep)  # type: ignore[no-any-return, no-untyped-call]
         gate_up = self.gate_up(x)
         for k, weight in enumerate(self.kinds):
             gate_up = gate_up + (self.sets.means(x, k) @ weight.T)[:, self.sets.index[k]]
@@ -88,10 +89,11 @@ class _Layer(torch.autograd.Function):
     """The whole layer by compiled loops, which is three times as fast as torch's operations one by one."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gate_up: Tensor, kinds: Tensor, down: Tensor, sets: Sets) -> Tensor:
-        y, kept = _kernels().forward(x, gate_up, kinds, down, sets.layout, NORM_EPSILON)
-        ctx.save_for_backward(*kept, gate_up, kinds, down)
-        ctx.layout = sets.layout
+    def forward(ctx: Any, x: Tensor, gate_up: Tensor, kinds: Tensor, down: Tensor, sets: Sets, keep: bool) -> Tensor:
+        y, kept = _kernels().forward(x, gate_up, kinds, down, sets.layout, NORM_EPSILON, keep=keep)
+        if keep:
+            ctx.save_for_backward(*kept, gate_up, kinds, down)
+            ctx.layout = sets.layout
         return y  # type: ignore[no-any-return]
 
     @staticmethod
@@ -99,7 +101,7 @@ class _Layer(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *kept, gate_up, kinds, down = ctx.saved_tensors
         kernels = _kernels()
-        return (*kernels.backward(kernels.Kept(*kept), grads[0], gate_up, kinds, down, ctx.layout), None)
+        return (*kernels.backward(kernels.Kept(*kept), grads[0], gate_up, kinds, down, ctx.layout), None, None)
 
 
 def _kernels() -> ModuleType:
