@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -15,6 +16,8 @@ from gram.errors import GramError
 
 ONE_THREAD = 10_000_000
 """Rows x parameters up to which one CPU thread is fastest: several would mostly wait for each other."""
+CPU_INFO = Path("/proc/cpuinfo")
+"""Where Linux names the CPU."""
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # glibc's mallopt parameters
 
 
@@ -41,6 +44,17 @@ def multiplies_bfloat16() -> bool:
     """
     trial = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
     return subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False).returncode == 0
+
+
+@cache
+def convolutions_are_faster() -> bool:
+    """Whether convolutions (oneDNN) multiply float32 matrices faster than torch.mm (MKL) on this CPU.
+
+    Both use all of an Intel CPU. On others, MKL leaves AVX-512 alone, and oneDNN is more than twice as fast.
+    """
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    return CPU_INFO.exists() and "GenuineIntel" not in CPU_INFO.read_text()
 
 
 def free_memory(device: torch.device) -> int | None:
