@@ -3,9 +3,11 @@
 import ctypes
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -14,6 +16,8 @@ from gram.errors import GramError
 
 ONE_THREAD = 10_000_000
 """Rows x parameters up to which one CPU thread is fastest: several would mostly wait for each other."""
+CPU_INFO = Path("/proc/cpuinfo")
+"""Where Linux names the CPU."""
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4  # glibc's mallopt parameters
 
 
@@ -40,6 +44,17 @@ def multiplies_bfloat16() -> bool:
     """
     trial = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
     return subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False).returncode == 0
+
+
+@cache
+def convolutions_are_faster() -> bool:
+    """Whether convolutions (oneDNN) multiply float32 matrices faster than torch.mm (MKL) on this CPU.
+
+    Both use all of an Intel CPU. On others, MKL leaves AVX-512 alone, and oneDNN is more than twice as fast.
+    """
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    return CPU_INFO.exists() and "GenuineIntel" not in CPU_INFO.read_text()
 
 
 def free_memory(device: torch.device) -> int | None:
@@ -73,17 +88,38 @@ def choose_device(name: str) -> str:
     return name
 
 
+class _Inside:
+    """How many calls hold torch at one thread, and what it goes back to."""
+
+    lock = threading.Lock()
+    calls = 0
+    before = 1
+
+
+@contextmanager
+def one_thread() -> Iterator[int]:
+    """Let torch use one CPU thread, and yield how many it may use otherwise; several calls may overlap in threads."""
+    with _Inside.lock:
+        if not _Inside.calls:
+            _Inside.before = torch.get_num_threads()
+        _Inside.calls += 1
+        before = _Inside.before
+    torch.set_num_threads(1)
+    try:
+        yield before
+    finally:
+        with _Inside.lock:
+            _Inside.calls -= 1
+        torch.set_num_threads(before)
+
+
 @contextmanager
 def threads_for(model: nn.Module, rows: int) -> Iterator[None]:
     """Let torch use one CPU thread while `rows` rows of a model are computed, if that is too little work for more."""
     weights = list(model.parameters())
-    before = torch.get_num_threads()
     small = rows * sum(weight.numel() for weight in weights) <= ONE_THREAD
-    if before == 1 or not small or any(weight.device.type != "cpu" for weight in weights):
+    if not small or any(weight.device.type != "cpu" for weight in weights):
         yield
         return
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         yield
-    finally:
-        torch.set_num_threads(before)

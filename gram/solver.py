@@ -176,7 +176,7 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
             return []
         rows = len(given) * chosen.width
         console = Console(stderr=True, quiet=progress is not True)
-        with threads_for(self.model, rows), bar(console, "solving", rows, plain=False) as advance:
+        with bar(console, "solving", rows, plain=False) as advance:
             found = sample(
                 self.model,
                 np.stack(given),

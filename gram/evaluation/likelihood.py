@@ -1,12 +1,15 @@
 """How likely held-out answers are to a model, in nats: exact where it can be, otherwise a lower bound."""
 
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gram.errors import GramError
 from gram.inference.sample import Progress
+from gram.inference.workers import Check, side_by_side
 from gram.models.base import Model
 from gram.tasks.base import Examples
 
@@ -27,7 +30,6 @@ class Likelihood:
     meaning: str
 
 
-@torch.no_grad()
 def likelihood(
     model: Model,
     examples: Examples,
@@ -44,8 +46,11 @@ def likelihood(
     if not len(examples):
         raise GramError("This split is empty: there are no answers to measure.")
     count = min(len(examples), limit or len(examples))
-    found = []
-    for start in range(0, count, ROWS):
+    lock = Lock()
+
+    @torch.no_grad()
+    def measure(start: int, check: Check) -> Tensor:
+        check()
         rows = slice(start, min(start + ROWS, count))
         pair = (examples.inputs, examples.targets)
         inputs, targets = (torch.from_numpy(np.array(part[rows])).to(model.device) for part in pair)
@@ -53,10 +58,13 @@ def likelihood(
         if model.puzzle_embeddings is not None and examples.puzzle_ids is not None:
             ids = torch.from_numpy(examples.puzzle_ids[rows]).to(model.device)
         # Every group of rows has noise of its own.
-        found.append(model.log_likelihood(inputs, targets, puzzle_ids=ids, seed=seed * 2**20 + start).cpu())
+        found = model.log_likelihood(inputs, targets, puzzle_ids=ids, seed=seed * 2**20 + start).cpu()
         if progress is not None:
-            progress(rows.stop - start)
-    nats = torch.cat(found).double()
+            with lock:
+                progress(rows.stop - start)
+        return found
+
+    nats = torch.cat(side_by_side(measure, range(0, count, ROWS), model.device)).double()
     error = float(nats.std() / len(nats) ** 0.5) if len(nats) > 1 else 0.0
     exact, meaning = model.likelihood_meaning
     return Likelihood(float(nats.mean()), error, len(nats), exact, meaning)

@@ -5,6 +5,7 @@ The copies part again, since each place in the batch has noise of its own.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.inference.sample import Progress, Trajectories
+from gram.inference.workers import Check, side_by_side
 from gram.models.noise import derive, uniform
 from gram.models.reasoner import Reasoner
 from gram.models.rollout import Batch, automatic_chunk
@@ -74,30 +76,42 @@ def search(
     if model.is_deterministic(options):
         raise GramError("All trajectories of a deterministic model are equal: there is nothing to resample.")
     found = Trajectories.empty(len(inputs), options, model.length)
-    group = max(1, automatic_chunk(model) // options.width)
-    for start in range(0, len(inputs), group):
-        puzzles = range(start, min(start + group, len(inputs)))
+    lock = Lock()
+
+    def draw(puzzles: range, check: Check) -> dict[int, list[float]]:
         batch = Batch(model, inputs, options, puzzle_ids)
         batch.add([(puzzle, number) for puzzle in puzzles for number in range(options.width)])
+        sizes: dict[int, list[float]] = {}
         for step in range(1, options.depth + 1):
+            check()
             made = batch.advance()
-            found.record(made)
+            with lock:
+                found.record(made)
             if step in resampling.steps:
-                _resample(batch, made.values.reshape(len(puzzles), -1), resampling, step)
+                sizes[step] = _resample(batch, made.values.reshape(len(puzzles), -1), resampling.power, step)
         if progress is not None:
-            progress(len(puzzles) * options.width)
+            with lock:
+                progress(len(puzzles) * options.width)
+        return sizes
+
+    group = max(1, automatic_chunk(model) // options.width)
+    parts = [range(start, min(start + group, len(inputs))) for start in range(0, len(inputs), group)]
+    for sizes in side_by_side(draw, parts, model.device):
+        for step, some in sizes.items():
+            resampling.sample_sizes.setdefault(step, []).extend(some)
     return found
 
 
-def _resample(batch: Batch, values: NDArray[np.float32], resampling: Resampling, step: int) -> None:
-    """Replace the states in the batch; values [puzzles, width]."""
+def _resample(batch: Batch, values: NDArray[np.float32], power: float, step: int) -> list[float]:
+    """Replace the states in the batch; values [puzzles, width]. Return every puzzle's effective sample size."""
     width = values.shape[1]
-    survivors = []
+    survivors, sizes = [], []
     for number, row in enumerate(values.astype(np.float64)):
         logs = np.log(np.maximum(row, 1e-6))
-        weights = np.exp(resampling.power * (logs - logs.max()))  # only their ratios count, and the largest is 1
-        resampling.sample_sizes.setdefault(step, []).append(effective_sample_size(weights))
+        weights = np.exp(power * (logs - logs.max()))  # only their ratios count, and the largest is 1
+        sizes.append(effective_sample_size(weights))
         puzzle = batch.puzzles[int(batch.puzzle[number * width])]
         key = derive(torch.tensor([puzzle.key]), NOBODY, step)
         survivors.append(number * width + systematic(weights, float(uniform(key))))
     batch.state = batch.state.rows(torch.from_numpy(np.concatenate(survivors)).to(batch.device))
+    return sizes

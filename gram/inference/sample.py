@@ -1,13 +1,15 @@
 """Depth x width sampling from the prior: many trajectories of reasoning per puzzle, each with its own noise."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gram.config import SampleOptions
+from gram.inference.workers import Check, side_by_side
 from gram.models.base import Model, Steps
 from gram.tasks.base import Tokens
 
@@ -65,12 +67,18 @@ class Trajectories:
         self.confidence[place], self.steps[place] = made.confidence, made.step
         if self.step_outputs is None or self.step_values is None or self.step_confidence is None:
             return
-        for puzzle, trajectory, step, row in zip(*place, made.step, range(len(made.step)), strict=True):
-            since = (puzzle, trajectory, slice(step - 1, None if made.ended[row] else step))
-            self.step_outputs[since] = made.outputs[row]
-            self.step_values[since], self.step_confidence[since] = made.values[row], made.confidence[row]
-            if self.states is not None:
-                self.states[since] = made.h[row].float().cpu().numpy()
+        history: list[tuple[NDArray[Any], NDArray[Any]]] = [
+            (self.step_outputs, made.outputs),
+            (self.step_values, made.values),
+            (self.step_confidence, made.confidence),
+        ]
+        if self.states is not None:
+            history.append((self.states, made.h.float().cpu().numpy()))
+        early = np.flatnonzero(made.ended & (made.step < self.step_values.shape[2]))
+        for kept, now in history:
+            kept[(*place, made.step - 1)] = now
+            for row in early:
+                kept[made.puzzle[row], made.trajectory[row], made.step[row] :] = now[row]
 
     def select(self, index: Any) -> "Trajectories":
         """Return some puzzles, or some trajectories: index is that of the first axes."""
@@ -121,9 +129,10 @@ def sample(
 
     A model with puzzle embeddings uses puzzle_ids [puzzles]; id 0 stands for an unknown puzzle, as published.
 
-    At most `chunk` trajectories run at once (by default as many as pay), whatever the width. The noise of a trajectory
-    depends on (seed, puzzle, trajectory number, step) alone, so neither the chunk size nor the width nor the other
-    puzzles change it. The numbers begin with `first`: so the same call goes on where another ended.
+    The trajectories are cut into groups, which on a CPU are sampled side by side. At most `chunk` trajectories of a
+    group run at once (by default as many as pay), whatever the width. The noise of a trajectory depends on (seed,
+    puzzle, trajectory number, step) alone, so neither the chunk size nor the width nor the other puzzles change it. The
+    numbers begin with `first`: so the same call goes on where another ended.
     """
     puzzles, width = len(inputs), options.width
     model.check(options)
@@ -133,9 +142,16 @@ def sample(
         one = sample(model, inputs, alone, puzzle_ids=puzzle_ids, chunk=chunk, progress=every)
         return one.widened(width)
     found = Trajectories.empty(puzzles, options, model.length, model.state_shape)
-    jobs: Iterable[tuple[int, int]] = ((puzzle, first + number) for puzzle in range(puzzles) for number in range(width))
-    for made in model.roll_out(inputs, jobs, options, puzzle_ids=puzzle_ids, chunk=chunk):
-        found.record(replace(made, trajectory=made.trajectory - first))
-        if progress is not None:
-            progress(int(made.ended.sum()))
+    lock = Lock()
+
+    def draw(group: range, check: Check) -> None:
+        jobs = ((row // width, first + row % width) for row in group)
+        for made in model.roll_out(inputs, jobs, options, puzzle_ids=puzzle_ids, chunk=chunk):
+            check()
+            with lock:
+                found.record(replace(made, trajectory=made.trajectory - first))
+                if progress is not None:
+                    progress(int(made.ended.sum()))
+
+    side_by_side(draw, model.groups(puzzles * width), model.device)
     return found

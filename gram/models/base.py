@@ -295,6 +295,13 @@ class Model(nn.Module, ABC):
         """Whether every trajectory of an input is the same."""
         return False
 
+    def groups(self, rows: int) -> list[range]:
+        """Cut `rows` trajectories into the parts that are sampled one after the other, or side by side.
+
+        They depend on nothing else, so that the outputs do not depend on how many parts are sampled at a time.
+        """
+        return [range(rows)]
+
     @abstractmethod
     def roll_out(
         self,

@@ -8,10 +8,8 @@ set to itself. With symbols, a position is a pair (cell, symbol), and the symbol
 the layer is then equivariant to renaming the symbols too.
 """
 
-import importlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gram.models.layers import NORM_EPSILON, Linear, compiled_pays, gate, rms_norm, truncated_normal_
+from gram.models.layers import NORM_EPSILON, Linear, compiled_pays, gate, kernels, rms_norm, truncated_normal_
 
 COMPILED_LAYER = 2**15
 """Numbers of a state from which on a layer on a CPU goes through `gram.models.constraint_kernels`."""
@@ -60,7 +58,7 @@ class Sets(nn.Module):
         counts = [len(kind) for kind in self.sizes]
         before = np.cumsum([0, *counts])[:-1]
         weight = 1 / np.concatenate(self.sizes).astype(np.float32)
-        return _kernels().Layout(self.index.numpy(), np.stack([before, counts], axis=1), weight)
+        return kernels("constraint_kernels").Layout(self.index.numpy(), np.stack([before, counts], axis=1), weight)
 
 
 class ConstraintBlock(nn.Module):
@@ -77,7 +75,8 @@ class ConstraintBlock(nn.Module):
     def forward(self, x: Tensor, rope: None = None) -> Tensor:
         """x [batch, positions, dim] -> the same shape."""
         if compiled_pays(x, COMPILED_LAYER):
-            return _Layer.apply(x, self.gate_up.weight, self.kinds, self.down.weight, self.sets)  # type: ignore[no-any-return, no-untyped-call]
+            keep = torch.is_grad_enabled()  # inside of `apply` it is always off
+            return _Layer.apply(x, self.gate_up.weight, self.kinds, self.down.weight, self.sets, keep)  # type: ignore[no-any-return, no-untyped-call]
         gate_up = self.gate_up(x)
         for k, weight in enumerate(self.kinds):
             gate_up = gate_up + (self.sets.means(x, k) @ weight.T)[:, self.sets.index[k]]
@@ -88,19 +87,16 @@ class _Layer(torch.autograd.Function):
     """The whole layer by compiled loops, which is three times as fast as torch's operations one by one."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gate_up: Tensor, kinds: Tensor, down: Tensor, sets: Sets) -> Tensor:
-        y, kept = _kernels().forward(x, gate_up, kinds, down, sets.layout, NORM_EPSILON)
-        ctx.save_for_backward(*kept, gate_up, kinds, down)
-        ctx.layout = sets.layout
+    def forward(ctx: Any, x: Tensor, gate_up: Tensor, kinds: Tensor, down: Tensor, sets: Sets, keep: bool) -> Tensor:
+        y, kept = kernels("constraint_kernels").forward(x, gate_up, kinds, down, sets.layout, NORM_EPSILON, keep=keep)
+        if keep:
+            ctx.save_for_backward(*kept, gate_up, kinds, down)
+            ctx.layout = sets.layout
         return y  # type: ignore[no-any-return]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *kept, gate_up, kinds, down = ctx.saved_tensors
-        kernels = _kernels()
-        return (*kernels.backward(kernels.Kept(*kept), grads[0], gate_up, kinds, down, ctx.layout), None)
-
-
-def _kernels() -> ModuleType:
-    return importlib.import_module("gram.models.constraint_kernels")
+        module = kernels("constraint_kernels")
+        return (*module.backward(module.Kept(*kept), grads[0], gate_up, kinds, down, ctx.layout), None, None)

@@ -11,10 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from gram.models.multiply import multiply, multiply_tokens
+
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
 COMPILED_NORM, COMPILED_GATE = 2**17, 2**19
 """Numbers of a tensor from which on norms and gates on a CPU go through `gram.models.kernels`."""
+COMPILED_ATTENTION, COMPILED_TOKENS = 2**17, 128
+"""Numbers of queries, keys and values from which on, and tokens up to which, `gram.models.attention_kernels` pays."""
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -78,9 +82,9 @@ def compiled_pays(x: Tensor, least: int) -> bool:
     return fits and not torch.compiler.is_compiling()
 
 
-def kernels() -> ModuleType:
-    """`gram.models.kernels`, imported when it is first needed."""
-    return importlib.import_module("gram.models.kernels")
+def kernels(name: str = "kernels") -> ModuleType:
+    """`gram.models.kernels`, or another module of compiled loops, imported when it is first needed."""
+    return importlib.import_module(f"gram.models.{name}")
 
 
 def rms_norm(x: Tensor, axis: int = -1) -> Tensor:
@@ -114,6 +118,10 @@ class Linear(nn.Linear):
     def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
         super().__init__(inputs, outputs, bias=bias)
 
+    def forward(self, x: Tensor) -> Tensor:
+        """x [..., inputs] -> [..., outputs]."""
+        return multiply(x, self.weight) if self.bias is None else super().forward(x)
+
     def reset_parameters(self) -> None:
         """Initialise; called by torch's constructor."""
         truncated_normal_(self.weight, 1 / math.sqrt(self.in_features))
@@ -139,10 +147,7 @@ class TokenMixing(SwiGLU):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [batch, length, dim] -> the same shape."""
-        # Weights from the left spare both transposes; one batched multiply per map is the fastest form on a CPU.
-        batch = x.shape[0]
-        gated = gate(torch.bmm(self.gate_up.weight.expand(batch, -1, -1), x), 1)
-        return torch.bmm(self.down.weight.expand(batch, -1, -1), gated)
+        return multiply_tokens(self.down.weight, gate(multiply_tokens(self.gate_up.weight, x), 1))
 
 
 class Rope(nn.Module):
@@ -187,6 +192,22 @@ class KeyValues:
         return self.store[0, :, :, :end], self.store[1, :, :, :end]
 
 
+class _Attend(torch.autograd.Function):
+    """Rotation, scores, softmax and mixing of heads by compiled loops between batched multiplies."""
+
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        y, kept = kernels("attention_kernels").forward(qkv, cos, sin)
+        ctx.save_for_backward(*kept, cos, sin)
+        return y  # type: ignore[no-any-return]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        *kept, cos, sin = ctx.saved_tensors
+        return kernels("attention_kernels").backward(kept, grads[0], cos, sin), None, None
+
+
 class Attention(nn.Module):
     """Self-attention, full or causal, that may add to a cache."""
 
@@ -199,7 +220,13 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, rope: Rope | None, *, causal: bool = False, cache: KeyValues | None = None) -> Tensor:
         """x [batch, new tokens, dim] -> the same shape."""
         batch, new, dim = x.shape
-        qkv = self.qkv(x).view(batch, new, 3, self.heads, dim // self.heads)
+        qkv = self.qkv(x)
+        if cache is None and not causal and new <= COMPILED_TOKENS and compiled_pays(qkv, COMPILED_ATTENTION):
+            heads = qkv.view(batch, new, 3, self.heads, dim // self.heads)
+            turns = (torch.ones(new, dim // self.heads), torch.zeros(new, dim // self.heads))
+            turns = turns if rope is None else (rope.cos[:new], rope.sin[:new])
+            return self.out(_Attend.apply(heads, *turns))  # type: ignore[no-any-return, no-untyped-call]
+        qkv = qkv.view(batch, new, 3, self.heads, dim // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [batch, heads, new, head_dim]
         if rope is not None:
             start = 0 if cache is None else cache.filled

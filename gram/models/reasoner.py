@@ -17,14 +17,16 @@ from torch import Tensor, nn
 
 from gram.config import ModelConfig, ObjectiveConfig, SampleOptions, Section
 from gram.errors import GramError
+from gram.machine import convolutions_are_faster
 from gram.models.base import Carry, Job, Metrics, Model, Rows, State, StepContext, StepResult, Steps
 from gram.models.coders import Decoder, Encoder, Readout
 from gram.models.constraints import ConstraintBlock, Sets
 from gram.models.guidance import Gaussian, build_guidance
 from gram.models.layers import Block, Network, Rope
 from gram.models.losses import labelled_count
+from gram.models.multiply import FEWEST_IMAGES
 from gram.models.objective import supervision_step, trajectory_elbo
-from gram.models.rollout import Batch
+from gram.models.rollout import Batch, even_groups
 from gram.models.symbols import Symbols
 from gram.tasks.base import Structure, Tokens
 
@@ -153,10 +155,12 @@ class Reasoner(Model):
 
     @cached_property
     def rows_in_cache(self) -> int:
-        """How many rows of a batch keep the largest intermediate result within about 2 MB."""
+        """How many rows of a batch keep the largest intermediate result within about 2 MB, or nearly so."""
         c = self.config
         mixed = {"tokens": c.token_hidden * c.dim, "attention": 2 * self.tokens * c.dim}.get(c.mixing, 0)
-        return max(1, CACHED_NUMBERS // (2 * max(self.tokens * c.channel_hidden, mixed)))
+        rows = max(1, CACHED_NUMBERS // (2 * max(self.tokens * c.channel_hidden, mixed)))
+        # Fewer would miss the faster multiply over tokens.
+        return max(rows, FEWEST_IMAGES) if c.mixing == "tokens" and convolutions_are_faster() else rows
 
     def _propose(self, state: State, e_x: Tensor) -> tuple[Tensor, Tensor | None]:
         c = self.config
@@ -282,6 +286,10 @@ class Reasoner(Model):
         """Whether every trajectory of an input is the same, so that one is enough."""
         silent = not self.guidance.noisy or options.temperature == 0
         return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb
+
+    def groups(self, rows: int) -> list[range]:
+        """Cut `rows` trajectories into parts of equal length, each worth a thread of a CPU; a GPU takes all at once."""
+        return even_groups(self, rows) if self.device.type == "cpu" else super().groups(rows)
 
     def roll_out(
         self,

@@ -23,6 +23,11 @@ CPU_ROWS, CPU_BYTES = 128, 2**26
 GPU_ROWS, GPU_FRACTION = 8192, 0.25
 """A GPU needs thousands of rows to be busy; activations take about as much again as what is counted here."""
 
+GROUP_FLOPS, GROUP_TOKENS = 2**30, 512
+"""Operations of a supervision step, and rows of its multiplies, from which on a group of trajectories pays a thread."""
+MOST_GROUPS, GROUP_BATCHES = 5, 4
+"""At most 2 to this power, unless a group would be longer than so many batches: a batch that refills stays full."""
+
 SHARED_OPTIONS = ("decode", "initial", "perturb", "halt_at")
 """Options that all rows of a batch have in common; each puzzle may have its own seed, depth, temperature and halt."""
 
@@ -58,6 +63,17 @@ def rows_at_once(per_row: int, free: int | None) -> int:
     return int(np.clip(room // per_row, 1, most))
 
 
+def even_groups(model: "Reasoner", rows: int) -> list[range]:
+    """Cut rows into equal groups that each pay a thread: a power of two, or more where groups would become too long."""
+    c = model.config
+    numbers = sum(weight.numel() for weight in model.low.parameters())
+    flops = 2 * model.tokens * numbers * (c.low_steps + 1) * c.transitions
+    fewest = max(-(-GROUP_FLOPS // flops), -(-GROUP_TOKENS // model.tokens))
+    worth = 2 ** min(max(rows // fewest, 1).bit_length() - 1, MOST_GROUPS)
+    count = max(worth, -(-rows // (GROUP_BATCHES * automatic_chunk(model))))
+    return [range(rows * i // count, rows * (i + 1) // count) for i in range(count)]
+
+
 class Batch:
     """Rows under way. `run` advances all of them by one supervision step at a time."""
 
@@ -66,10 +82,10 @@ class Batch:
     ) -> None:
         self.model, self.options = model, options
         self.device = model.device
+        self.inputs, self.puzzle_ids = inputs, puzzle_ids
         self.puzzles: dict[int, Puzzle] = {}
-        self.admitted = 0
-        for given, number in zip(inputs, [0] * len(inputs) if puzzle_ids is None else puzzle_ids, strict=True):
-            self.admit(given, options, int(number))
+        """those of the inputs that have been needed so far, and what was admitted later"""
+        self.admitted = len(inputs)
         self.puzzle, self.trajectory, self.step, self.depth = (np.zeros(0, dtype=np.int64) for _ in range(4))
         self.temperature, self.may_halt = np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.bool_)
         self.state = model.initial_state(0)
@@ -79,11 +95,14 @@ class Batch:
         """Take in a puzzle [length] with options of its own, and return its number, for `add`."""
         if any(getattr(options, name) != getattr(self.options, name) for name in SHARED_OPTIONS):
             raise ValueError(f"all rows of a batch have the same {', '.join(SHARED_OPTIONS)}")
+        number, self.admitted = self.admitted, self.admitted + 1
+        self._prepare(number, given, options, puzzle_id)
+        return number
+
+    def _prepare(self, number: int, given: Tokens, options: SampleOptions, puzzle_id: int) -> None:
         key = puzzle_key(given, puzzle_id if self.model.config.puzzles else None)
         key = int(derive(torch.tensor([key]), options.seed))
-        number, self.admitted = self.admitted, self.admitted + 1
         self.puzzles[number] = Puzzle(given, options, puzzle_id, key)
-        return number
 
     def release(self, number: int) -> None:
         """Forget a puzzle, and let its rows go."""
@@ -108,6 +127,10 @@ class Batch:
         if not jobs:
             return
         puzzle, trajectory = np.array(jobs, dtype=np.int64).T
+        for number in np.unique(puzzle).tolist():
+            if number not in self.puzzles:
+                puzzle_id = 0 if self.puzzle_ids is None else int(self.puzzle_ids[number])
+                self._prepare(number, self.inputs[number], self.options, puzzle_id)
         options = [self.puzzles[number].options for number in puzzle.tolist()]
         state = self.model.initial_state(len(jobs))
         if self.options.initial == "random":

@@ -118,7 +118,12 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_compiled_loops_compute_the_same_layer(monkeypatch: pytest.MonkeyPatch, name: str, threads: int) -> None:
+@pytest.mark.parametrize("rows", [1, 2, 9])
+def test_compiled_loops_compute_the_same_layer(
+    monkeypatch: pytest.MonkeyPatch, name: str, threads: int, rows: int
+) -> None:
+    positions = len(next(iter(LAYOUTS[name][0].values()))) * max(1, LAYOUTS[name][1])
+    monkeypatch.setattr("gram.models.constraint_kernels.CACHED", rows * positions * 20)
     monkeypatch.setattr("gram.models.kernels.PART", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     torch.manual_seed(0)
@@ -132,6 +137,9 @@ def test_compiled_loops_compute_the_same_layer(monkeypatch: pytest.MonkeyPatch, 
         found.append((y, *torch.autograd.grad((weight * y).sum(), [x, *block.parameters()])))
     for compiled, plain in zip(*found, strict=True):
         assert_close(compiled, plain, rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(constraints, "COMPILED_LAYER", 1)
+    with torch.no_grad():  # nothing is kept, and every block uses the same memory
+        assert_close(block(x), found[1][0], rtol=1e-4, atol=1e-5)
 
 
 def test_no_weight_depends_on_the_size_of_the_board(tiny_config: ConfigBuilder) -> None:
