@@ -107,7 +107,8 @@ def _timed_steps(trainer: Trainer, steps: int) -> dict[str, Any]:
         _clock(owner, method, device, parts, partial(str, name))
     if trainer.model.recursive:
         untracked = "forward without gradient"
-        _clock(trainer.model, "propose", device, parts, lambda: "" if torch.is_grad_enabled() else untracked)
+        for network in ("low", "high") if trainer.model.high is not None else ("low",):
+            _clock(trainer.model, network, device, parts, lambda: "" if torch.is_grad_enabled() else untracked)
     timed = beside_peak(trainer.step, device, steps)
     parts["forward with gradient"] -= parts["forward without gradient"] + parts["backward"] + parts["data"]
     return timed | {"parts": parts}

@@ -111,3 +111,11 @@ class Decoder(nn.Module):
         summary = h[:, 0] if self.pool is None else self.pool(h).mean(dim=1)
         halt = self.halt(summary).float()
         return Readout(halt[:, 0], halt[:, 1], self.value(summary).float()[:, 0])
+
+
+def sinusoid(index: Tensor, dim: int) -> Tensor:
+    """index [batch] -> the Transformer's sinusoidal code [batch, dim]; defined at any depth."""
+    half = (dim + 1) // 2
+    frequencies = torch.exp(torch.arange(half, device=index.device) * (-math.log(10000.0) / half))
+    angles = index[:, None].float() * frequencies
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, :dim]

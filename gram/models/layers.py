@@ -4,17 +4,22 @@ import importlib
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from gram.config import ModelConfig
+
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
 COMPILED_NORM, COMPILED_GATE = 2**17, 2**19
 """Numbers of a tensor from which on norms and gates on a CPU go through `gram.models.kernels`."""
+
+CACHED_NUMBERS = 2**19
+"""Roughly how many numbers of an intermediate result a core's cache holds; the speed hardly depends on it."""
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -214,21 +219,12 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Mix tokens, then channels; each followed by a residual sum and a post-norm."""
 
-    def __init__(
-        self,
-        *,
-        dim: int,
-        length: int,
-        channel_hidden: int,
-        mixing: str,
-        token_hidden: int,
-        mixing_norm: Literal["channels", "tokens"],
-        heads: int,
-    ) -> None:
+    def __init__(self, config: ModelConfig, length: int) -> None:
         super().__init__()
-        self.mixer = TokenMixing(length, token_hidden) if mixing == "tokens" else Attention(dim, heads)
-        self.channels = SwiGLU(dim, channel_hidden)
-        self.norm_over_tokens = mixing == "tokens" and mixing_norm == "tokens"
+        tokens = config.mixing == "tokens"
+        self.mixer = TokenMixing(length, config.token_hidden) if tokens else Attention(config.dim, config.heads)
+        self.channels = SwiGLU(config.dim, config.channel_hidden)
+        self.norm_over_tokens = tokens and config.mixing_norm == "tokens"
 
     def forward(self, x: Tensor, rope: Rope | None = None) -> Tensor:
         """x [batch, length, dim] -> the same shape."""
@@ -249,3 +245,13 @@ class Network(nn.Module):
         for block in self.blocks:
             x = block(x, rope)
         return x
+
+
+def row_groups(x: Tensor, largest_row: int) -> list[slice]:
+    """Split the rows of x so that on a CPU the intermediate results of a group stay in the cache.
+
+    `largest_row` is the number of elements per row of the largest one. This helps only without a gradient, because
+    with one every result is kept anyway.
+    """
+    size = max(1, CACHED_NUMBERS // largest_row) if x.is_cpu else max(1, len(x))
+    return [slice(start, start + size) for start in range(0, len(x), size)]
