@@ -16,7 +16,7 @@ from gram.errors import GramError
 from gram.evaluation.evaluate import HEADLINES
 from gram.files import read_json
 from gram.training.run_checkpoint import check_same, is_empty, recipe_of_run
-from gram.training.shutdown import graceful_shutdown
+from gram.training.shutdown import PARENT, graceful_shutdown
 
 SEED, THREADS = "train.seed", "train.threads"
 RESULT = "test.json"
@@ -98,7 +98,7 @@ def run_jobs(recipe: Path, jobs: list[Job], *, at_once: int, progress: Callable[
     failed: list[Job] = []
     with graceful_shutdown() as stop:
         try:
-            with stop.at_once("Stopped, and so are the runs, each saved: the same command goes on."):
+            with stop.at_once("The sweep was stopped, and all its runs were saved: the same command resumes it."):
                 while waiting or running:
                     while waiting and len(running) < at_once:
                         running.append(_start(recipe, waiting.pop(0)))
@@ -124,7 +124,7 @@ def _process(job: Job) -> subprocess.Popen[bytes]:
 def _start(recipe: Path, job: Job) -> Job:
     command = [sys.executable, "-m", "gram", "train", str(recipe), *job.overrides, "--resume", str(job.folder)]
     job.folder.parent.mkdir(parents=True, exist_ok=True)
-    environment = os.environ | {"OMP_NUM_THREADS": job.overrides[-1].partition("=")[2]}
+    environment = os.environ | {"OMP_NUM_THREADS": job.overrides[-1].partition("=")[2], PARENT: str(os.getpid())}
     with log_of(job).open("ab") as file:
         job.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
     return job

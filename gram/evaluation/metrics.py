@@ -62,10 +62,13 @@ def measure(task: Task, inputs: Tokens, trajectories: Trajectories, rules: Seque
 
 
 def list_solutions(task: Task, tokens: Tokens) -> Tokens:
-    """All solutions [count, length] of an input [length], or `GramError` where they cannot be listed."""
+    """Return all solutions [count, length] of an input [length]; raise `GramError` where they cannot be listed."""
     solutions = task.solutions(tokens)
     if solutions is None or len(solutions) == 0:
-        raise GramError(f"Task {task.name} cannot list the solutions of this input, so coverage is not defined.")
+        raise GramError(
+            f"Task {task.name} lists no solutions, so coverage is not defined: its method `solutions` must return "
+            "all solutions of an input."
+        )
     return task.canonical(solutions)
 
 

@@ -62,8 +62,12 @@ class Reasoner(Model):
     ) -> None:
         super().__init__(config, vocab_size=vocab_size, length=length)
         self.objective = objective or ObjectiveConfig()
-        # What the network does not use is not kept with it.
-        self.structure = structure if structure is not None and config.mixing == "constraints" else Structure()
+        if config.mixing == "constraints":  # what the network does not use is not kept with it
+            self.structure = structure or Structure()
+            if not self.structure.constraints:
+                raise GramError("The task names no constraints: set model.mixing to tokens or attention.")
+            if config.symbols and not self.structure.symbols:
+                raise GramError("The task has no interchangeable symbols: set model.symbols to false.")
         symbols = Symbols(self.structure.symbols, vocab_size) if config.symbols else None
         count = 0 if symbols is None else symbols.count
         self.tokens = config.position_count(length) * max(1, count)

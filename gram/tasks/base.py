@@ -96,6 +96,8 @@ class Task(ABC):
     scoring: Scoring = "solutions"
     has_rules: bool = True
     """Whether `verify` tells right from wrong: it cannot where the answer is an image, say."""
+    has_validation: bool = True
+    """Whether there is a validation split; False if the options ask for none. An empty one is an error otherwise."""
     repairs: bool = False
     """Whether `repair` makes a solution near any output: for tasks whose solutions cannot be looked up."""
     shape: tuple[int, int] | None = None

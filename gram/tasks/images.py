@@ -90,6 +90,7 @@ class BinaryImages(Task):
         self.length = self.image_shape[0] * self.image_shape[1]
         self.seed = seed
         self.validation_share, self.test_share = validation_share, test_share
+        self.has_validation = validation_share > 0
 
     @abstractmethod
     def _read(self) -> tuple[LabelledImages, LabelledImages]:

@@ -115,6 +115,7 @@ class NQueens(Task):
         self.removed = tuple(sorted(set(removed)))  # a number named twice would repeat its pairs
         self.seed = seed
         self.validation_share, self.test_share = validation_share, test_share
+        self.has_validation = validation_share > 0
         self.max_inputs, self.max_pairs = max_inputs, max_pairs
 
     @property

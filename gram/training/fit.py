@@ -6,6 +6,7 @@ import numpy as np
 
 from gram.config import ImageSection, ModelConfig, ObjectiveConfig, Recipe, VaeConfig
 from gram.errors import GramError
+from gram.evaluation.metrics import list_solutions
 from gram.tasks.base import Examples, Task, Tokens
 
 
@@ -19,11 +20,11 @@ def resolve_recipe(recipe: Recipe, task: Task) -> Recipe:
 
 def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
     """Refuse, before any long work, a recipe that does not fit its task."""
-    # Without a validation split nothing is measured on the way: it must be asked for, not come about by rounding.
-    unmeasured = any(name.startswith("validation") and value == 0 for name, value in recipe.task.options.items())
     for name, part in splits.items():
-        if not len(part) and not (name == "validation" and unmeasured):
+        if not len(part) and (name != "validation" or task.has_validation):
             raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
+    if task.scoring == "solutions":
+        list_solutions(task, splits["test"].inputs[0])
     model = recipe.model
     if isinstance(model, VaeConfig) and task.scoring != "generation":
         raise GramError(f"A VAE is unconditional: it cannot answer the puzzles of {task.name}.")
@@ -38,10 +39,6 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
 def _check_reasoner(model: ModelConfig, objective: ObjectiveConfig, task: Task, groups: Tokens) -> None:
     if model.puzzle_tokens and model.puzzles != task.puzzles:
         raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
-    if model.mixing == "constraints" and not task.structure.constraints:
-        raise GramError(f"Task {task.name} names no constraints: set model.mixing to tokens or attention.")
-    if model.symbols and not task.structure.symbols:
-        raise GramError(f"Task {task.name} has no interchangeable symbols: set model.symbols to false.")
     if objective.learn_from_rollouts:
         _check_rollouts(task, groups)
     if objective.reserve and not (task.exchanges and objective.learn_from_rollouts):

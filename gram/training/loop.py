@@ -155,6 +155,8 @@ class Run:
         self.seconds, self.best = other["seconds"], other.get("best")
         self.pending = {name.removeprefix("log."): part for name, part in tensors.items() if name.startswith("log.")}
         self.logged, self.unvalidated = Position(*other["log"]), other["unvalidated"]
+        for watch, seen in zip(self.watches, other.get("watches", ()), strict=False):
+            vars(watch).update(seen)
         try:
             self.eval = stored_eval(self.out) or self.eval
         except GramError as error:
@@ -291,8 +293,8 @@ class Run:
         tensors, other = self.trainer.state()
         tensors |= {f"log.{name}": part for name, part in log.state().items()}
         if self.first:
-            more = {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated, "best": self.best}
-            save_checkpoint(self.out, tensors, other | more)
+            other |= {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated, "best": self.best}
+            save_checkpoint(self.out, tensors, other | {"watches": [vars(watch) for watch in self.watches]})
         self.fabric.barrier()  # nobody goes on, or ends, before it is written
 
     def _check_finite(self, metrics: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from gram.checkpoints.folder import CONFIG_FILE, FORMAT, RUN_FILE, check_format
 from gram.checkpoints.weights import digest_of
 from gram.config import Recipe, parse_recipe
+from gram.config.dependent import flat
 from gram.errors import GramError
 from gram.files import LEFTOVER, locked, read_json, remove_leftovers, write_json, write_whole
 from gram.processes import is_first_process
@@ -115,11 +116,7 @@ def check_plugin(stored: Recipe | None, plugin: str | None) -> None:
     """Refuse to run code only because a folder names it; `stored` is None if the user's own recipe names it."""
     if stored is not None and is_outside(stored.task.name):
         raise GramError(
-            f"The run's task {stored.task.name} is code outside the package: give its recipe as well if you trust it."
-        )
-    if stored is not None and is_outside(stored.task.name):
-        raise GramError(
-            f"The run uses the task {stored.task.name}, which is code: if you trust it, give the recipe as well, "
+            f"The run's task {stored.task.name} is code outside the package: if you trust it, resume with the recipe, "
             "gram train RECIPE --resume RUN."
         )
     named = None if stored is None else stored.task.options.get("plugin")
@@ -135,18 +132,11 @@ def check_plugin(stored: Recipe | None, plugin: str | None) -> None:
 
 def check_same(stored: Recipe, given: Recipe) -> None:
     """Refuse to go on with another recipe than the run's, and say which keys differ."""
-    old, new = (_flat(recipe.model_dump(mode="json")) for recipe in (stored, given))
+    old, new = (dict(flat(recipe.model_dump(mode="json"))) for recipe in (stored, given))
     keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     differ = [f"{key} is {old.get(key)} in the run and {new.get(key)} now" for key in keys]
     if differ:
         raise GramError(f"The run cannot go on with another recipe: {'; '.join(differ)}.")
-
-
-def _flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in content.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return flat
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], other: dict[str, Any]) -> None:

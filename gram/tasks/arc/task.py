@@ -107,6 +107,7 @@ class ARC(Task):
         self.augmentations, self.translated_share = augmentations, translated_share
         self.augments = translated_share > 0
         self.validation_share, self.seed = validation_share, seed
+        self.has_validation = validation_share > 0
 
     # --- the data -----------------------------------------------------------------------------------------------------
 

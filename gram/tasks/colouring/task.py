@@ -101,6 +101,7 @@ class Colouring(Task):
         self.train_graphs, self.test_graphs = train_graphs, test_graphs
         self.stratified = bool(stratified)
         self.validation_share, self.max_colourings = validation_share, max_colourings
+        self.has_validation = validation_share > 0
         self.augments = bool(relabel)
 
     @cached_property

@@ -84,6 +84,7 @@ class SudokuExtreme(SudokuBoard):
         if validation_ratings is not None and (validation_file is None or validation_puzzles is None):
             raise GramError("validation_ratings needs a validation_file and a number of validation_puzzles.")
         self.train_puzzles, self.validation_puzzles, self.test_puzzles = train_puzzles, validation_puzzles, test_puzzles
+        self.has_validation = validation_puzzles != 0
         self.train_file, self.test_file, self.test_source = train_file, test_file, test_source
         self.validation_file, self.validation_ratings = validation_file, validation_ratings
         self.drop_symmetric, self.neighbours = drop_symmetric, neighbours

@@ -68,6 +68,7 @@ class SudokuHard(SudokuBoard):
         name = "sudoku-hard" if size == 9 and min_rating >= 10 else f"sudoku-{size}"
         super().__init__(name=name, size=size, seed=seed, redig=redig, redig_difficulty=redig_difficulty)
         self._counts = _checked_counts(train_puzzles, validation_puzzles, test_puzzles)
+        self.has_validation = validation_puzzles > 0
         self.min_rating, self.extra_givens = min_rating, extra_givens
 
     @cached_property
@@ -133,6 +134,7 @@ class SudokuGeneration(SudokuBoard):
         name = "sudoku-generation" + ("-extreme" if source == "extreme" else "") + ("" if size == 9 else f"-{size}")
         super().__init__(name=name, size=size, seed=seed)
         self._counts = _checked_counts(train_boards, validation_boards, test_boards)
+        self.has_validation = validation_boards > 0
         self.source, self.augments = source, augmented
 
     @cached_property

@@ -79,6 +79,7 @@ class TokenFile(Task):
             raise GramError(f"{source} has a test split of its own: leave out test_share")
         self.validation_share, self.test_share = validation_share, 0.15 if test_share is None else test_share
         check_split_options(seed=seed, validation_share=validation_share, test_share=self.test_share)
+        self.has_validation = validation_share > 0
         self.seed = seed
         self.plugin = Plugin(plugin)
         rows, parts = self._read_folder(source) if source.is_dir() else self._read_file(source)
