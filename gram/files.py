@@ -66,7 +66,7 @@ def read_json(path: Path) -> Any:
         seal = content.pop(SEAL)
         if seal != _digest(content):
             raise GramError(
-                f"{path} is damaged: its content is not what gram wrote. If you changed it on purpose, remove "
+                f"{path} is damaged: its content does not match its checksum. If you changed it on purpose, remove "
                 f"the line '{SEAL}'."
             )
     return content

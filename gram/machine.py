@@ -34,7 +34,7 @@ def keep_freed_memory() -> bool:
 
 @cache
 def multiplies_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 matrices.
+    """Return whether this CPU multiplies bfloat16 matrices.
 
     Some announce instructions for it that the system forbids, and a process that tries them dies: a child tries.
     """
@@ -69,7 +69,7 @@ def choose_device(name: str) -> str:
     kind, colon, number = name.partition(":")
     known = kind in available and (not colon or (kind == "cuda" and number.isdecimal()))
     if not known or (number and int(number) >= torch.cuda.device_count()):
-        raise GramError(f"Device '{name}' is not available here; choose from {', '.join(available)} or auto.")
+        raise GramError(f"Device '{name}' is not available; choose from {', '.join(available)} or auto.")
     return name
 
 

@@ -46,7 +46,7 @@ def save_model(
 
 
 def _structure_of(model: Model) -> dict[str, Any]:
-    """The entry of config.json for what a network with structure built in knows of its task; none for others."""
+    """Return the entry of config.json for what a network with structure built in knows of its task; none for others."""
     if not model.structure.constraints:
         return {}
     return {"structure": {"constraints": model.structure.constraints, "symbols": list(model.structure.symbols)}}
@@ -78,7 +78,7 @@ def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
 
 
 def read_structure(path: Path, config: dict[str, Any]) -> Structure:
-    """What config.json says of the task's structure, checked against its length and vocabulary."""
+    """Return what config.json says of the task's structure, checked against its length and vocabulary."""
     content = config.get("structure", {})
     length, vocab_size = config["length"], config["vocab_size"]
     try:
@@ -101,7 +101,7 @@ def check_format(path: Path, found: int) -> None:
 
 
 def load_puzzle_table(folder: Path) -> dict[str, Any] | None:
-    """What the puzzle ids of a model stand for; None for a model without."""
+    """Return what the puzzle ids of a model stand for; None for a model without."""
     path = folder / PUZZLES_FILE
     return read_json(path) if path.exists() else None
 

@@ -70,7 +70,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError) as error:
         raise _damaged(path, error) from error
     if wanted is not None and digest_of(tensors) != wanted:
-        raise GramError(f"{path} is damaged: its tensors are not those that were written.")
+        raise GramError(f"{path} is damaged: its tensors do not match their checksum.")
     return tensors
 
 

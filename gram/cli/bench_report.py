@@ -79,7 +79,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def figure(result: dict[str, Any], key: str) -> float:
-    """The figure under a dotted key."""
+    """Return the figure under a dotted key."""
     value: Any = result
     for part in key.split("."):
         value = value[part]

@@ -67,7 +67,7 @@ def report_data(console: Console, task: Task, show: int, figure: Path | None) ->
 
 
 def _count(task: Task, inputs: Tokens) -> Tokens:
-    """How many solutions each input has [inputs]; empty where they cannot be listed."""
+    """Return how many solutions each input has [inputs]; empty where they cannot be listed."""
     counts = task.solution_counts(inputs) if task.scoring == "solutions" else None
     return np.asarray([] if counts is None else counts, dtype=np.int64)
 

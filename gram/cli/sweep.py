@@ -84,7 +84,7 @@ def check_jobs(recipe: Path, jobs: list[Job]) -> None:
             except GramError as error:
                 raise GramError(f"{job.folder} holds another run, choose another folder with --out. {error}") from error
     if len({job.folder for job in jobs}) < len(jobs):
-        raise GramError("Two of the values make the same folder name: give them other names.")
+        raise GramError("Two of the values lead to the same folder name: choose other values.")
 
 
 def run_jobs(recipe: Path, jobs: list[Job], *, at_once: int, progress: Callable[[int], None]) -> list[Job]:
@@ -136,7 +136,7 @@ def log_of(job: Job) -> Path:
 
 
 def summary(jobs: list[Job]) -> list[dict[str, Any]]:
-    """Mean and standard deviation over the seeds, one entry for every combination of the other values."""
+    """Return the mean and standard deviation over the seeds, one entry for every combination of the other values."""
     groups: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
     for job in jobs:
         if (result := job.result) is not None:

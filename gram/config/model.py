@@ -18,14 +18,16 @@ class ImageSection(Section):
     """Side of these patches in pixels: 2 as published; 4 makes a quarter of the positions."""
 
     def content_positions(self, length: int) -> int:
-        """How many positions `length` content tokens take."""
+        """Return how many positions `length` content tokens take."""
         return length if self.image is None else length // self.patch**2
 
     @model_validator(mode="after")
     def _patches_fit(self) -> Self:
         if self.image is not None and any(side < self.patch or side % self.patch for side in self.image):
             height, width = self.image
-            raise ValueError(f"an image of {height} x {width} cannot be cut into {self.patch} x {self.patch} patches")
+            raise ValueError(
+                f"an image of {height} x {width} cannot be divided into {self.patch} x {self.patch} patches"
+            )
         return self
 
 
@@ -88,7 +90,7 @@ class ModelConfig(ImageSection):
     """Halt when sigmoid(q_halt) > 1/2 (TRM), or when q_halt > q_continue (HRM)."""
 
     def position_count(self, length: int) -> int:
-        """How many positions the state has for `length` content tokens."""
+        """Return how many positions the state has for `length` content tokens."""
         return self.puzzle_tokens + self.content_positions(length)
 
     @model_validator(mode="after")
@@ -106,7 +108,7 @@ class ModelConfig(ImageSection):
                 "a flat state has one network and no low level: gradient 'call' and shared=false need (h, l)"
             )
         if self.log_sigma_range[0] >= self.log_sigma_range[1]:
-            raise ValueError("log_sigma_range must rise")
+            raise ValueError("log_sigma_range must be ascending")
         if self.puzzles and not self.puzzle_tokens:
             raise ValueError("puzzles without puzzle_tokens: set both or neither")
         if self.puzzle_width > self.puzzle_tokens * self.dim:

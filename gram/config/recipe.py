@@ -30,7 +30,7 @@ def model_settings(kind: str) -> type[Section]:
         return MODEL_KINDS[kind]
     others = {point.name: point for point in entry_points(group="gram.models")}
     if kind not in others:
-        raise ValueError(f"there is no model of kind '{kind}'; there is {', '.join([*MODEL_KINDS, *others])}")
+        raise ValueError(f"there is no model of kind '{kind}'; the kinds are {', '.join([*MODEL_KINDS, *others])}")
     settings: type[Section] = others[kind].load().settings
     return settings
 
@@ -159,12 +159,12 @@ class Recipe(Section):
         carried = [name for name in ("pool", "lifetime", "release") if getattr(self.train, name)]
         if not isinstance(self.model, ModelConfig):
             if self.objective != ObjectiveConfig():  # a stored recipe has all defaults written out
-                raise ValueError("the objective section is the reasoner's: other kinds have no such settings")
+                raise ValueError("the objective section is for the kind reasoner: other kinds have no such settings")
             if carried:
                 raise ValueError(f"train.{carried[0]} is for models that carry a state from step to step")
             return self
         if carried and self.model.supervision == "final":
-            raise ValueError(f"train.{carried[0]} is for deep supervision: here every update has fresh examples")
+            raise ValueError(f"train.{carried[0]} needs deep supervision: in this model every update has new examples")
         guided = self.model.guidance not in ("none", "fixed")
         if self.train.halt_in_training and guided and self.objective.prior_share > 0:
             raise ValueError("train.halt_in_training is for models without guidance: guided slots run to the end")
@@ -174,7 +174,7 @@ class Recipe(Section):
 def parse_recipe(content: Any, source: str) -> Recipe:
     """Validate a recipe's content; the error names every key that is wrong."""
     if (key := _too_large(content)) is not None:
-        raise GramError(f"{source}: {key} is larger than any number that can be computed with.")
+        raise GramError(f"{source}: {key} is too large a number.")
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A small classifier of digits that judges images where the Inception network is not at hand; trained in a minute.
+"""A small digit classifier that scores images where the Inception network is not available; it trains in a minute.
 
 Its weights ship with the statistics of the real images, so that scoring needs neither a download nor the data. How
 they are made: `python benchmarks/classifier.py`.
@@ -33,7 +33,7 @@ class DigitClassifier(nn.Module):
         self.out = nn.Linear(FEATURES, CLASSES)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Pixels [images, side, side] from 0 (black) to 1 -> features [images, 64] and logits [images, 10]."""
+        """Map pixels [images, side, side] from 0 (black) to 1 to features [images, 64] and logits [images, 10]."""
         state = pixels.unsqueeze(1)  # one channel
         for convolution in self.convolutions:
             state = F.max_pool2d(F.relu(convolution(state)), 2)
@@ -42,7 +42,7 @@ class DigitClassifier(nn.Module):
 
 
 def train_classifier(images: LabelledImages, *, brightest: int, epochs: int, seed: int = 0) -> DigitClassifier:
-    """Train a classifier of grey images; half of them are thresholded, so that it judges black and white ones as well.
+    """Train a classifier of grey images; half of them are thresholded, so that it handles black and white ones.
 
     Args:
         images: grey images and their digits.
@@ -74,7 +74,7 @@ def train_classifier(images: LabelledImages, *, brightest: int, epochs: int, see
 
 @torch.inference_mode()
 def accuracy(network: DigitClassifier, pixels: Tensor, labels: Tensor) -> float:
-    """Share of the images [images, side, side] whose digit is the most probable one."""
+    """Return the fraction of the images [images, side, side] that are classified correctly."""
     batches = zip(torch.split(pixels, 500), torch.split(labels, 500), strict=True)
     right = [network(some)[1].argmax(1) == true for some, true in batches]
     return float(torch.cat(right).float().mean())
@@ -88,7 +88,7 @@ def save_classifier(path: Path, network: DigitClassifier, real: dict[str, Tensor
 
 
 def load_classifier(task: str, side: int) -> tuple[DigitClassifier, dict[str, Tensor]]:
-    """The shipped classifier of a task, and the statistics of its real images."""
+    """Return the shipped classifier of a task and the statistics of its real images."""
     tensors = load_file(WEIGHTS / f"{task}.safetensors")
     real = {name.removeprefix(REAL): tensors.pop(name) for name in list(tensors) if name.startswith(REAL)}
     with torch.device("meta"):  # draws no weights, so that no random number is used up

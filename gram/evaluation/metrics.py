@@ -1,7 +1,8 @@
 """Accuracy and coverage of sampled trajectories, for tasks whose solutions can be listed.
 
 Headline weighting: the mean over test ROWS (one per input and target) whose input has at least two solutions. An input
-with k solutions then counts k times. Beside it stand the other weightings, and what ideal models would cover in each.
+with k solutions then counts k times. The other weightings are reported as well, with the coverage
+of ideal models in each.
 """
 
 from collections.abc import Sequence
@@ -20,14 +21,14 @@ from gram.tasks.base import IGNORE, Task, Tokens
 
 @dataclass(frozen=True)
 class PerInput:
-    """Figures of every distinct input; all arrays are [inputs]."""
+    """Metrics of every distinct input; all arrays are [inputs]."""
 
     solutions: Tokens
     """how many solutions the input has"""
     first_valid: Floats
     """1 if the first trajectory's output is valid"""
     valid_share: Floats
-    """share of the trajectories whose output is valid"""
+    """fraction of the trajectories whose output is valid"""
     coverage: Floats
     """solutions found / all solutions"""
     any_valid: Floats
@@ -39,7 +40,7 @@ class PerInput:
 
 
 def measure(task: Task, inputs: Tokens, trajectories: Trajectories, rules: Sequence[Rule] = RULES) -> PerInput:
-    """Judge the outputs of inputs [inputs, length] by the task's own checker and list of solutions."""
+    """Verify the outputs for inputs [inputs, length] and compare them with all solutions."""
     count, width, length = trajectories.outputs.shape
     outputs = task.canonical(trajectories.outputs.reshape(-1, length))
     verdict = task.verify(np.repeat(inputs, width, axis=0), outputs)
@@ -73,7 +74,7 @@ def list_solutions(task: Task, tokens: Tokens) -> Tokens:
 
 
 def coverage_of(solutions: Tokens, outputs: Tokens) -> float:
-    """The share of solutions [solutions, length] among outputs [outputs, length], wherever they have labels."""
+    """Return the fraction of solutions [solutions, length] that outputs [outputs, length] contain, where labelled."""
     outputs = np.unique(outputs, axis=0)
     hit = np.zeros(len(solutions), dtype=np.bool_)
     for output in outputs:
@@ -82,9 +83,9 @@ def coverage_of(solutions: Tokens, outputs: Tokens) -> float:
 
 
 def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int64]) -> dict[str, object]:
-    """All metrics of an evaluation, in every weighting and by number of solutions.
+    """Return all metrics of an evaluation, in every weighting and by number of solutions.
 
-    rows_per_input [inputs] says how many test rows each input stands for; steps [inputs, width] were made.
+    rows_per_input [inputs] is the number of test rows of each input, steps [inputs, width] those of each trajectory.
     """
     draws, solutions = steps.shape[1], per_input.solutions
     weights = weightings(solutions, rows_per_input)
@@ -105,7 +106,7 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
 
 
 def _means(per_input: PerInput, weighting: Weighting, draws: int) -> dict[str, Any]:
-    """The metrics in one weighting, beside the coverage of ideal models with as many draws."""
+    """Return the metrics in one weighting, and the coverage of ideal models with as many samples."""
 
     def mean(values: Floats) -> float:
         return float(np.average(values, weights=weighting.accuracy))

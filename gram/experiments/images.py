@@ -48,7 +48,7 @@ def image_rows(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The lines of one model: `count` images each, at each of `depths` if it thinks in steps.
+    """Return the lines of one model: `count` images each, at each of `depths` if it thinks in steps.
 
     All depths look at the same trajectories, so they differ by the steps alone.
     """

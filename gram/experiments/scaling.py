@@ -82,7 +82,7 @@ def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def _width_matters(result: dict[str, Any]) -> bool:
-    """Whether other widths give other figures: not so for a deterministic model."""
+    """Return whether other widths give other figures: not so for a deterministic model."""
     by_depth: dict[int, set[float]] = {}
     for record in result["records"]:
         by_depth.setdefault(record["depth"], set()).add(record["verified"])

@@ -81,7 +81,7 @@ class Rows:
     """[slots] for models with puzzle embeddings"""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every tensor by name; the first axis of each is the slot."""
+        """Return every tensor by name; the first axis of each is the slot."""
         return {name: tensor for name, tensor in vars(self).items() if tensor is not None}
 
     def part(self, index: slice) -> "Rows":
@@ -124,7 +124,7 @@ class Carry:
         return Carry(Rows(**parts), steps, finished, state, memory)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every tensor by name; the first axis of each is the slot."""
+        """Return every tensor by name; the first axis of each is the slot."""
         named: dict[str, Tensor | None] = {**self.rows.tensors()}
         named |= {"steps": self.steps, "finished": self.finished, "memory": self.memory}
         if self.state is not None:
@@ -284,7 +284,7 @@ class Model(nn.Module, ABC):
     def check(self, options: SampleOptions) -> None:
         """Raise `GramError`, before any work, for options that it cannot be sampled with."""
         if (options.keep_steps or options.keep_states) and not self.recursive:
-            raise GramError("This model draws whole outputs: it has no supervision steps to keep.")
+            raise GramError("This model samples whole outputs and has no supervision steps to keep.")
 
     @property
     def sampling_steps(self) -> int | None:
@@ -292,7 +292,7 @@ class Model(nn.Module, ABC):
         return None
 
     def is_deterministic(self, options: SampleOptions) -> bool:
-        """Whether every trajectory of an input is the same."""
+        """Return whether every trajectory of an input is the same."""
         return False
 
     @abstractmethod

@@ -57,7 +57,7 @@ class Encoder(nn.Module):
     def _front(self, puzzles: Tensor, puzzle_ids: Tensor | None) -> Tensor:
         """puzzle_ids [batch] -> their embeddings, filled up with zeros, as tokens [batch, puzzle_tokens, dim]."""
         if puzzle_ids is None:
-            raise ValueError("this model has puzzle embeddings: give puzzle_ids")
+            raise ValueError("a model with puzzle embeddings needs puzzle_ids")
         # Sparse: an update touches the rows of this batch, however many puzzles there are.
         front = F.embedding(puzzle_ids, puzzles, sparse=True)
         front = F.pad(front, (0, self.puzzle_tokens * self.dim - front.shape[1]))

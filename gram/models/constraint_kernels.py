@@ -133,7 +133,7 @@ class Layout(NamedTuple):
 def forward(
     x: Tensor, gate_up: Tensor, kinds: Tensor, down: Tensor, layout: Layout, epsilon: float
 ) -> tuple[Tensor, Kept]:
-    """The layer's output [batch, positions, dim] for x of that shape, and what its gradient needs."""
+    """Return the layer's output [batch, positions, dim] for x of that shape, and what its gradient needs."""
     rows, sizes, weight = layout
     batch, arrays = len(x), x.numpy()
     means = torch.empty(len(weight) * batch, x.shape[2])

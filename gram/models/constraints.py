@@ -40,7 +40,7 @@ class Sets(nn.Module):
 
     @classmethod
     def of(cls, constraints: Mapping[str, Sequence[int]], symbols: int = 0) -> "Sets":
-        """The sets of cells [cells] by kind; with `symbols` > 0 those of (cell, symbol) pairs, cell by cell."""
+        """Return the sets of cells [cells] by kind; with `symbols` > 0 those of (cell, symbol) pairs, cell by cell."""
         kinds = [np.asarray(kind) for kind in constraints.values()]
         if symbols:
             cells = np.arange(len(kinds[0]))

@@ -16,7 +16,7 @@ from gram.config import ModelConfig
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
 COMPILED_NORM, COMPILED_GATE = 2**17, 2**19
-"""Numbers of a tensor from which on norms and gates on a CPU go through `gram.models.kernels`."""
+"""Size of a tensor from which norms and gates on a CPU use `gram.models.kernels`."""
 
 CACHED_NUMBERS = 2**19
 """Roughly how many numbers of an intermediate result a core's cache holds; the speed hardly depends on it."""
@@ -78,7 +78,7 @@ class _Gate(torch.autograd.Function):
 
 
 def compiled_pays(x: Tensor, least: int) -> bool:
-    """Whether x is large enough to wait for numba once; a single small puzzle is answered before it is imported."""
+    """Return whether x is so large that numba is worth its import; a single small puzzle is solved without it."""
     fits = x.is_cpu and x.dtype == torch.float32 and x.ndim == 3 and x.numel() >= least and x.is_contiguous()
     return fits and not torch.compiler.is_compiling()
 
@@ -90,7 +90,7 @@ def kernels() -> ModuleType:
 
 def rms_norm(x: Tensor, axis: int = -1) -> Tensor:
     """Scale an axis to unit root mean square; no learned gain (as in HRM and TRM)."""
-    if torch.compiler.is_compiling():  # which fuses what is plain
+    if torch.compiler.is_compiling():  # the compiler fuses plain operations
         return x * (x.square().mean(dim=axis, keepdim=True) + NORM_EPSILON).rsqrt()
     return _RmsNorm.apply(x, axis)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -104,8 +104,8 @@ def gate(gate_up: Tensor, axis: int) -> Tensor:
 
 
 def truncated_normal_(weight: Tensor, std: float) -> Tensor:
-    """Fill with a normal cut at two deviations, widened so that its deviation is exactly `std`."""
-    # The deviation of a standard normal cut at +-2 is 0.8796...: divide by it (the published code corrects for it too).
+    """Fill with a normal that is truncated at two standard deviations, scaled so that its own is exactly `std`."""
+    # The truncated normal has a standard deviation of 0.8796...: divide by it, as the published code does.
     mass = math.erf(math.sqrt(2))
     density = math.exp(-2) / math.sqrt(2 * math.pi)
     cut_std = math.sqrt(1 - 4 * density / mass)
@@ -114,7 +114,7 @@ def truncated_normal_(weight: Tensor, std: float) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """Bias-free linear map with truncated-normal weights of deviation 1/sqrt(inputs)."""
+    """Bias-free linear map with truncated-normal weights of standard deviation 1/sqrt(inputs)."""
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
         super().__init__(inputs, outputs, bias=bias)

@@ -65,7 +65,7 @@ class Reasoner(Model):
         if config.mixing == "constraints":  # what the network does not use is not kept with it
             self.structure = structure or Structure()
             if not self.structure.constraints:
-                raise GramError("The task names no constraints: set model.mixing to tokens or attention.")
+                raise GramError("The task declares no constraints: set model.mixing to tokens or attention.")
             if config.symbols and not self.structure.symbols:
                 raise GramError("The task has no interchangeable symbols: set model.symbols to false.")
         symbols = Symbols(self.structure.symbols, vocab_size) if config.symbols else None
@@ -262,10 +262,10 @@ class Reasoner(Model):
     def check(self, options: SampleOptions) -> None:
         """Refuse the steps of a diffusion sampler."""
         if options.steps is not None:
-            raise GramError("Only diffusion models sample in a number of steps; choose the depth of a recursive model.")
+            raise GramError("Option 'steps' is for diffusion models. Use 'depth' for a recursive model.")
 
     def is_deterministic(self, options: SampleOptions) -> bool:
-        """Whether every trajectory of an input is the same, so that one is enough."""
+        """Return whether every trajectory of an input is the same, so that one is enough."""
         silent = not self.guidance.noisy or options.temperature == 0
         return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb
 

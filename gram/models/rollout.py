@@ -78,7 +78,7 @@ class Batch:
     def admit(self, given: Tokens, options: SampleOptions, puzzle_id: int = 0) -> int:
         """Take in a puzzle [length] with options of its own, and return its number, for `add`."""
         if any(getattr(options, name) != getattr(self.options, name) for name in SHARED_OPTIONS):
-            raise ValueError(f"all rows of a batch have the same {', '.join(SHARED_OPTIONS)}")
+            raise ValueError(f"all rows of a batch must have the same {', '.join(SHARED_OPTIONS)}")
         key = puzzle_key(given, puzzle_id if self.model.config.puzzles else None)
         key = int(derive(torch.tensor([key]), options.seed))
         number, self.admitted = self.admitted, self.admitted + 1
@@ -136,7 +136,7 @@ class Batch:
 
     @torch.inference_mode()
     def advance(self) -> Steps:
-        """One supervision step of every row."""
+        """Make one supervision step of every row."""
         options, transitions = self.options, self.model.config.transitions
         key, shape = self.keys(self.puzzle, self.trajectory, self.step), self.state.h.shape[1:]
         state = self.state

@@ -61,7 +61,7 @@ def answer(order: Order, outcome: Outcome) -> dict[str, Any]:
 
 
 def settings_of(order: Order) -> dict[str, Any]:
-    """The sampling options that decide the answer."""
+    """Return the sampling options that decide the answer."""
     options = {name: getattr(order.options, name) for name in ("width", "depth", "temperature", "seed", "halt")}
     until = order.until
     if until is None:
@@ -71,7 +71,7 @@ def settings_of(order: Order) -> dict[str, Any]:
 
 
 def as_json(found: Estimate) -> dict[str, Any]:
-    """An estimate in the form of `schemas.EstimateOfSolutions`."""
+    """Return an estimate in the form of `schemas.EstimateOfSolutions`."""
     return {
         "seen": found.seen,
         "samples": found.samples,

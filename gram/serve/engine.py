@@ -112,7 +112,7 @@ class Lane:
 
     def _cut_short(self, number: int, run: Run) -> None:
         self._remove(number)
-        if run.stop(f"{run.order.seconds:g} seconds were the limit"):
+        if run.stop(f"{run.order.seconds:g} seconds are the limit"):
             run.notify(run.outcome())
         else:
             run.notify(Overloaded("The service is too busy: the request's time was over before its first step."))

@@ -68,7 +68,7 @@ def read_token(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise GramError(f"The token file {path} cannot be read ({type(error).__name__}).") from error
     if not token or len(token.split()) != 1 or not token.isascii():
-        raise GramError(f"The token file {path} must hold one word of ASCII characters.")
+        raise GramError(f"The token file {path} must contain one word of ASCII characters.")
     return token
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_pairs, check_split_options
+from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_pairs, check_split, check_split_options
 from gram.tasks.store import check_sum, download, find_file
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class BinaryImages(Task):
 
     @abstractmethod
     def _read(self) -> tuple[LabelledImages, LabelledImages]:
-        """All images that are not for testing, and the test images."""
+        """Return all images that are not for testing, and the test images."""
 
     @cached_property
     def _splits(self) -> dict[str, LabelledImages]:
@@ -105,8 +105,7 @@ class BinaryImages(Task):
 
     def images(self, name: SplitName) -> LabelledImages:
         """Return a split's grey images with their labels, in the order of its examples; for scores."""
-        if name not in self._splits:
-            raise GramError(f"there is no split {name!r}, only train, validation and test")
+        check_split(name)
         return self._splits[name]
 
     def split(self, name: SplitName) -> Examples:

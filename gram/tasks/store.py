@@ -32,7 +32,7 @@ def cache_folder() -> Path:
 
 
 def find_file(*names: str) -> Path | None:
-    """The first of these paths that is a file below `GRAM_DATA`; None if it is not set or has none of them."""
+    """Return the first of these paths that is a file below `GRAM_DATA`; None if it is not set or has none of them."""
     folder = os.environ.get("GRAM_DATA")
     if not folder:
         return None
@@ -51,7 +51,7 @@ def check_sum(path: Path, known_hash: str) -> None:
 
 
 def download(url: str, name: str, known_hash: str | None) -> Path:
-    """The file at `url`, downloaded once into the cache as `name`; a partial or wrong download never counts.
+    """Return the file at `url`, downloaded once into the cache as `name`; a partial or wrong download never counts.
 
     Args:
         url: where it is.

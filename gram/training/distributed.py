@@ -34,7 +34,7 @@ class SlotSharding:
             raise GramError(f"{self.size} processes need at least as many slots: raise train.slots ({self.slots}).")
         if self.slots % self.size or self.rollouts % self.size:
             raise GramError(
-                f"{self.slots} slots, {self.rollouts} of them rolling out from the prior, cannot be dealt evenly to "
+                f"{self.slots} slots, {self.rollouts} of them rolling out from the prior, cannot be split evenly over "
                 f"{self.size} processes: change train.slots or objective.prior_share."
             )
 

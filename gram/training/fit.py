@@ -22,12 +22,14 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
     """Refuse, before any long work, a recipe that does not fit its task."""
     for name, part in splits.items():
         if not len(part) and (name != "validation" or task.has_validation):
-            raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
+            raise GramError(
+                f"The {name} split of {task.name} is empty: change the sizes of the splits in task.options."
+            )
     if task.scoring == "solutions":
         list_solutions(task, splits["test"].inputs[0])
     model = recipe.model
     if isinstance(model, VaeConfig) and task.scoring != "generation":
-        raise GramError(f"A VAE is unconditional: it cannot answer the puzzles of {task.name}.")
+        raise GramError(f"A VAE is unconditional and cannot solve the puzzles of {task.name}.")
     if isinstance(model, ImageSection) and model.image is not None and math.prod(model.image) != task.length:
         raise GramError(
             f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
@@ -43,7 +45,7 @@ def _check_reasoner(model: ModelConfig, objective: ObjectiveConfig, task: Task, 
         _check_rollouts(task, groups)
     if objective.reserve and not (task.exchanges and objective.learn_from_rollouts):
         raise GramError(
-            "objective.reserve is for images, with objective.learn_from_rollouts: their rollouts exchange targets."
+            "objective.reserve is for images with objective.learn_from_rollouts, whose rollouts exchange targets."
         )
 
 
@@ -52,4 +54,6 @@ def _check_rollouts(task: Task, groups: Tokens) -> None:
         return
     if task.augments and len(groups) > len(np.unique(groups)):
         # The other solutions of an input are stored as they were before its slot's augmentation.
-        raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
+        raise GramError(
+            f"Task {task.name} augments inputs with several solutions: set objective.learn_from_rollouts to false."
+        )

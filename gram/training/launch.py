@@ -17,7 +17,7 @@ PATIENCE = timedelta(minutes=10)
 
 
 def make_fabric(device: str, precision: str) -> Fabric:
-    """The processes of this run, connected."""
+    """Connect the processes of this run."""
     accelerator, _, number = device.partition(":")
     per_node, nodes = started_processes()
     if per_node * nodes == 1:

@@ -95,7 +95,7 @@ class RunLog:
         self.pending.append({key: torch.as_tensor(value).detach() for key, value in metrics.items()})
 
     def state(self) -> dict[str, Tensor]:
-        """The scalars of the steps since the last line, [steps] by name."""
+        """Return the scalars of the steps since the last line, [steps] by name."""
         names = self.pending[-1].keys() if self.pending else ()
         return {name: torch.stack([metrics[name].float() for metrics in self.pending]) for name in names}
 
@@ -105,7 +105,7 @@ class RunLog:
         self.pending = [{name: values[step] for name, values in state.items()} for step in range(steps)]
 
     def means(self) -> dict[str, float]:
-        """The means since the last call."""
+        """Return the means since the last call."""
         # nanmean: a step in which no trajectory ended has no rollout accuracy.
         names = self.pending[-1].keys()
         means = {name: float(torch.stack([m[name].float() for m in self.pending]).nanmean()) for name in names}
@@ -130,7 +130,7 @@ class RunLog:
 
 
 def wandb_package() -> Any:
-    """The package wandb, which is not among the requirements."""
+    """Return the package wandb, which is not among the requirements."""
     try:
         return import_module("wandb")
     except ImportError as error:

@@ -89,9 +89,9 @@ def resume(
         else:
             tensors, other, problems = found
             for problem in problems:
-                run.console.print(f"Warning: {problem}; going on from the checkpoint before.")
+                run.console.print(f"Warning: {problem}; resuming from the previous checkpoint.")
             run.load(tensors, other)
-            run.console.print(f"Going on after step {run.trainer.step_number} of {begun.recipe.train.steps}.")
+            run.console.print(f"Resuming after step {run.trainer.step_number} of {begun.recipe.train.steps}.")
         return run.go_on()
 
 
@@ -115,7 +115,7 @@ class Run:
         check_fit(self.recipe, self.task, self.splits)
         if config.keep == "best" and not (len(self.splits["validation"]) and self.task.has_rules):
             raise GramError(
-                f"train.keep: best needs a checker and a validation split, and {self.task.name} has not both."
+                f"train.keep: best needs a checker and a validation split, and {self.task.name} lacks one of them."
             )
         self.fabric = make_fabric(device, config.precision)
         self.first = self.fabric.is_global_zero
@@ -147,7 +147,7 @@ class Run:
         """Take over a checkpoint."""
         rows, now = len(tensors.get("feeder.order", ())), len(self.splits["train"])
         if rows not in (0, now):  # before the first step nothing was dealt
-            raise GramError(f"The run has been trained on {rows} rows, and there are {now} now: begin a new run.")
+            raise GramError(f"The run was trained on {rows} rows, and there are {now} now: start a new run.")
         try:
             self.trainer.load_state(tensors, other)
         except (KeyError, RuntimeError, ValueError) as error:
@@ -160,7 +160,7 @@ class Run:
         try:
             self.eval = stored_eval(self.out) or self.eval
         except GramError as error:
-            self.console.print(f"Warning: {error} It is written anew, with the sampling settings of the recipe.")
+            self.console.print(f"Warning: {error} It will be rewritten with the sampling settings of the recipe.")
 
     def start_from(self, folder: Path) -> None:
         """Take over the weights of a trained model of the same shape."""
@@ -189,7 +189,7 @@ class Run:
                     raise
                 # torch has no exception of its own for it: the exchange with the others broke off.
                 raise PeerDied(
-                    f"Another process of the run has died ({_first_line(error)}): go on with --resume."
+                    f"Another process of the run has died ({_first_line(error)}): resume with --resume."
                 ) from error
 
     def _to_the_end(self, log: RunLog, stop: Stop) -> None:
@@ -210,7 +210,9 @@ class Run:
                 if asked or due or trainer.step_number % config.save_every == 0:
                     self._save(log, unvalidated=due)
                 if asked:
-                    message = f"Stopped and saved after step {trainer.step_number}: go on with --resume {self.out}."
+                    message = (
+                        f"Interrupted and saved after step {trainer.step_number}: resume with --resume {self.out}."
+                    )
                     raise Interrupted(message, asked)
                 if due:
                     self._validate(log, stop, bar)
@@ -221,7 +223,9 @@ class Run:
         The step is saved already.
         """
         step, examples = self.trainer.step_number, self.splits["validation"]
-        message = f"Stopped in the validation after step {step}, which is saved: go on with --resume {self.out}."
+        message = (
+            f"Interrupted during the validation after step {step}, which is saved: resume with --resume {self.out}."
+        )
         if len(examples):
             options = validation_options(self.recipe, self.task)
             count = min(self.recipe.train.eval_inputs, len(examples.distinct().rows)) * options.width
@@ -246,9 +250,11 @@ class Run:
             )
 
     def _tested(self, stop: Stop) -> dict[str, Any]:
-        """The evaluation of the averaged weights on the test split, also as `test.json`."""
+        """Evaluate the averaged weights on the test split, and write `test.json`."""
         config = self.recipe.train
-        message = f"Stopped in the evaluation; the trained model is saved: evaluate it with --resume {self.out}."
+        message = (
+            f"Interrupted during the evaluation; the trained model is saved: evaluate it with --resume {self.out}."
+        )
         options, limit = self.eval, config.test_inputs or None
         count = len(self.splits["test"].distinct(limit).rows) * options.width
         if config.keep == "best":
@@ -308,7 +314,7 @@ class Run:
         lr, loss = self.recipe.train.lr, float(metrics["loss"].detach())
         raise GramError(
             f"Training diverged at step {self.trainer.step_number} (loss {loss:.4g}): lower train.lr (now {lr}). "
-            f"The state before that step and the rows of data that it saw are in {DIVERGED_FILE}."
+            f"The state before that step and its rows of data are in {DIVERGED_FILE}."
         )
 
 
@@ -317,7 +323,7 @@ def _first_line(error: Exception) -> str:
 
 
 def in_short(means: dict[str, float]) -> str:
-    """The figures beside the progress bar."""
+    """Format the metrics for the progress bar."""
     if "posterior_accuracy" not in means:
         return f"loss {means['loss']:.3f}  nats {means['nats']:.2f}"
     kl = sum(value for name, value in means.items() if name.startswith("kl_"))

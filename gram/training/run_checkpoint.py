@@ -33,7 +33,7 @@ def check_new(folder: Path) -> None:
     """Refuse a folder that holds anything."""
     if folder.exists() and not is_empty(folder):
         raise GramError(
-            f"{folder} exists already: choose another folder with --out, resume with --resume {folder}, or remove it."
+            f"{folder} already exists: choose another folder with --out, resume with --resume {folder}, or remove it."
         )
 
 
@@ -92,7 +92,7 @@ def read_run(folder: Path) -> Begun:
     """Return what a run was begun with."""
     path = folder / RUN_FILE
     if folder.is_dir() and is_empty(folder):
-        raise GramError(f"{folder} is empty: give the recipe as well, to begin the run.")
+        raise GramError(f"{folder} is empty: give the recipe as well to start the run.")
     if not path.is_file():
         raise GramError(f"{folder} is not the folder of a run: {RUN_FILE} is missing.")
     content = read_json(path)
@@ -122,12 +122,10 @@ def check_plugin(stored: Recipe | None, plugin: str | None) -> None:
     named = None if stored is None else stored.task.options.get("plugin")
     if named is not None and plugin is None:
         raise GramError(
-            f"The run uses the plugin {named}, which is code: run it with --plugin {named} if you trust it."
+            f"The run uses the plugin {named}, which is code: if you trust it, resume with --plugin {named}."
         )
     if named is None and plugin is not None:
-        raise GramError(
-            "--plugin names the plugin of a run that was begun with one; this run's recipe has its own say."
-        )
+        raise GramError("--plugin is for a run that was started with one; give it in the recipe instead.")
 
 
 def check_same(stored: Recipe, given: Recipe) -> None:
@@ -136,7 +134,7 @@ def check_same(stored: Recipe, given: Recipe) -> None:
     keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     differ = [f"{key} is {old.get(key)} in the run and {new.get(key)} now" for key in keys]
     if differ:
-        raise GramError(f"The run cannot go on with another recipe: {'; '.join(differ)}.")
+        raise GramError(f"The run cannot be resumed with another recipe: {'; '.join(differ)}.")
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], other: dict[str, Any]) -> None:
@@ -157,7 +155,7 @@ def save_state(path: Path, tensors: dict[str, Tensor], other: dict[str, Any]) ->
 
 
 def checkpoints_of(folder: Path) -> list[Path]:
-    """The checkpoints of a run, the latest first."""
+    """Return the checkpoints of a run, the latest first."""
     return sorted((folder / CHECKPOINTS).glob("step-*.safetensors"), reverse=True)
 
 
@@ -173,8 +171,8 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], li
         raise GramError(f"No checkpoint of {folder} can be read: {'; '.join(problems)}.")
     if (folder / CONFIG_FILE).exists():  # a checkpoint is written before every model
         raise GramError(
-            f"The checkpoints of {folder} are missing, although it has trained: restore the folder {CHECKPOINTS}, or "
-            "begin a new run."
+            f"The checkpoints of {folder} are missing, although it was trained: restore the folder {CHECKPOINTS}, or "
+            "start a new run."
         )
     return None
 
@@ -186,6 +184,6 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if "digest" in metadata and "sha256" not in metadata:
         raise GramError(f"{path} was written by an older gram: finish the run with that version.")
     if digest_of(tensors, metadata["format"], metadata["other"]) != metadata["sha256"]:
-        raise ValueError("its content is not what was written")
+        raise ValueError("its content does not match its checksum")
     check_format(path, int(metadata["format"]))  # after the digest: a damaged number is no newer format
     return tensors, json.loads(metadata["other"])

@@ -251,7 +251,7 @@ def compile_networks(model: Model) -> None:
 
 
 def averaged_copy(model: Model, decay: float) -> tuple[AveragedModel, Model]:
-    """The averaged weights, and the model that holds them.
+    """Return the averaged weights, and the model that holds them.
 
     The puzzle embeddings are shared instead of averaged, as published: with a million of them a dense average would
     cost more than the update, and a row that was not used does not change.
@@ -276,7 +276,7 @@ def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
 
 
 def checker_of(task: Task) -> Checker | None:
-    """The task's verdict as a function of tensors; None if it has no rules to judge by."""
+    """Return the task's verdict as a function of tensors; None if it has no rules to judge by."""
     if not task.has_rules:
         return None
 

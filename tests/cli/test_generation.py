@@ -1,4 +1,4 @@
-"""`gram generate` and `gram likelihood`: boards out of nothing, by the thousand, broken off and resumed."""
+"""`gram generate` and `gram likelihood`: unconditional samples by the thousand, interrupted and resumed."""
 
 import io
 import json
@@ -91,7 +91,7 @@ def test_a_diffusion_model_samples_in_fewer_steps(folders: dict[str, Path]) -> N
 def test_another_seed_does_not_go_on_with_the_same_file(solver: Solver, tmp_path: Path) -> None:
     part = tmp_path / "boards.npz.part"
     part.write_bytes(b'{"task": "sudoku-generation-4", "seed": 7}\n')
-    with pytest.raises(GramError, match="begun with another model or settings"):
+    with pytest.raises(GramError, match="started with another model or other settings"):
         generate(solver, 4, solver.options, path=tmp_path / "boards.npz")
     assert part.exists()
 
@@ -101,7 +101,7 @@ def test_a_finished_file_is_never_overwritten(solver: Solver, tmp_path: Path) ->
     generate(solver, 4, solver.options, path=path)
     before = path.read_bytes()
     for count, options in ((5, solver.options), (4, replace(solver.options, seed=1))):
-        with pytest.raises(GramError, match="exists already, with other samples"):
+        with pytest.raises(GramError, match="already exists, with other samples"):
             generate(solver, count, options, path=path)
     assert path.read_bytes() == before
     path.write_bytes(before[:100])

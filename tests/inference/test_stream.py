@@ -52,7 +52,7 @@ def test_a_beginning_without_a_whole_header_is_begun_again(trained: Any, tmp_pat
 def test_a_part_of_another_call_is_refused(trained: Any, tmp_path: Path) -> None:
     part = tmp_path / "samples.npz.part"
     part.write_bytes(b"something else\n")
-    with pytest.raises(GramError, match="begun with another model"):
+    with pytest.raises(GramError, match="started with another model"):
         generate(trained, 3, OPTIONS, path=tmp_path / "samples.npz")
     assert part.read_bytes() == b"something else\n"
 

@@ -180,7 +180,7 @@ def test_what_would_break_the_symmetry_is_refused(
 def test_a_model_without_the_structure_is_refused(tiny_config: ConfigBuilder) -> None:
     sizes = {"vocab_size": 3, "length": 4}
     for structure in (None, Structure()):
-        with pytest.raises(GramError, match="names no constraints"):
+        with pytest.raises(GramError, match="declares no constraints"):
             Reasoner(tiny_config(**BUILT_IN), **sizes, structure=structure)
     queens = NQueens(size=5)
     with pytest.raises(GramError, match="no interchangeable symbols"):
@@ -197,5 +197,5 @@ def test_a_model_folder_without_the_structure_is_refused(
     config = read_json(tmp_path / CONFIG_FILE)
     del config["structure"]
     write_json(tmp_path / CONFIG_FILE, config)
-    with pytest.raises(GramError, match="names no constraints"):
+    with pytest.raises(GramError, match="declares no constraints"):
         load_model(tmp_path)

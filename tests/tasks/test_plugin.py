@@ -82,7 +82,7 @@ def test_a_model_loads_without_its_data_and_verifies_nothing(work: Path, marker:
 
 
 def test_resuming_runs_nothing_unless_it_is_named(work: Path, marker: Path) -> None:
-    with pytest.raises(GramError, match="which is code: run it with --plugin"):
+    with pytest.raises(GramError, match="which is code: if you trust it, resume with --plugin"):
         resume(work / "run", QUIET)
     assert not marker.exists()
     assert resume(work / "run", QUIET, plugin=str(work / "spy.py"))["train_steps"] == 4

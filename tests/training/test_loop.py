@@ -91,7 +91,7 @@ def test_the_loss_falls(trained: tuple[Path, dict[str, Any]]) -> None:
 
 def test_an_existing_folder_is_refused_untouched(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_text("precious")
-    with pytest.raises(GramError, match="exists already"):
+    with pytest.raises(GramError, match="already exists"):
         run(queens_recipe(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
     assert (tmp_path / "model.safetensors").read_text() == "precious"

@@ -113,6 +113,6 @@ class Autoregressive(Baseline):
         return tokens
 
     def _next_logits(self, inputs: Tensor, tokens: Tensor, caches: list[KeyValues]) -> Tensor:
-        """Logits [rows, vocabulary] of the token after inputs and tokens; the cache holds all but the last of them."""
+        """Return the logits [rows, vocabulary] of the next token; the cache holds all tokens but the last."""
         x = self.inputs[inputs] if not tokens.shape[1] else self.outputs[tokens[:, -1:]]
         return self.head(self.transformer(math.sqrt(self.config.dim) * x, caches=caches)[:, -1])  # type: ignore[no-any-return]

@@ -213,7 +213,7 @@ class D3pm(Baseline):
     def _reveal(
         self, inputs: Tensor, noisy: Tensor, s: int, t: int, generator: torch.Generator, *, lazy: bool
     ) -> Tensor:
-        """A step of the absorbing kind from t to s: a MASK becomes a draw from p(x_0), or stays."""
+        """Make a step of the absorbing kind from t to s: a MASK becomes a draw from p(x_0), or stays."""
         alphas = self.transitions.alphas
 
         def predict(index: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ class D3pm(Baseline):
         return reveal(noisy, self.vocab_size, share, predict, generator, lazy=lazy)
 
     def stride(self, steps: int | None) -> int:
-        """How many of all steps a sampler with so many takes at once; `GramError` if they do not divide."""
+        """Return how many of all steps a sampler with so many takes at once; `GramError` if they do not divide."""
         total = self.config.steps
         if steps is None:
             return 1

@@ -79,7 +79,7 @@ class Transformer(nn.Module):
         self.modulation = Modulation(condition, config.dim, 2) if condition else None
 
     def empty_cache(self) -> list[KeyValues]:
-        """One cache per block, for `forward`."""
+        """Return one cache per block, for `forward`."""
         return [KeyValues(self.length) for _ in self.blocks]
 
     def forward(self, x: Tensor, condition: Tensor | None = None, caches: list[KeyValues] | None = None) -> Tensor:

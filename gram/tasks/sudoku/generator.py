@@ -125,7 +125,7 @@ def harden(puzzles: Digits, solutions: Digits, rounds: int, generator: np.random
 
 
 def _chunk(size: int, seed: int, number: int, min_rating: int, extra_givens: int) -> tuple[Digits, Digits, Digits]:
-    """The puzzles of one chunk that are hard enough, their solutions and canonical forms, each [puzzles, cells]."""
+    """Return the puzzles of one chunk that are hard enough, with solutions and canonical forms: [puzzles, cells]."""
     generator = np.random.default_rng([seed, number])
     solutions = random_boards(size, CHUNK, generator)
     puzzles = minimal_puzzles(solutions, generator)

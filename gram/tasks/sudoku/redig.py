@@ -75,7 +75,7 @@ class Board(NamedTuple):
 
 @compiled
 def differences(digits: Digits, others: Digits, bits: Masks) -> Mask:
-    """The set of cells in which two boards [cells] differ."""
+    """Return the set of cells in which two boards [cells] differ."""
     low, high = np.uint64(0), np.uint64(0)
     for cell in range(len(digits)):
         if digits[cell] != others[cell]:

@@ -167,7 +167,7 @@ def propagate(candidates: Integers, peers: Cells, units: Cells) -> bool:
 
 @compiled
 def most_constrained(candidates: Integers) -> int:
-    """The first cell with the fewest candidates among those not placed, or -1 if every cell is placed."""
+    """Return the first cell with the fewest candidates among those not placed, or -1 if every cell is placed."""
     best, fewest = -1, 99
     for cell in range(len(candidates)):
         mask = candidates[cell]
@@ -235,7 +235,7 @@ def search(
 
 @compiled
 def bit_length(mask: int) -> int:
-    """Position of the highest bit, counted from 1."""
+    """Return the position of the highest bit, counted from 1."""
     length = 0
     while mask:
         mask >>= 1
@@ -245,7 +245,7 @@ def bit_length(mask: int) -> int:
 
 @compiled
 def first_in_order(mask: int, order: Integers) -> int:
-    """The first of these bits that the mask has."""
+    """Return the first of these bits that the mask has."""
     k = 0
     while mask & order[k] == 0:
         k += 1
