@@ -3,7 +3,8 @@
 A model knows no task and no training loop.
 """
 
-from gram.models.base import Carry, Model, State, Trained
+from gram.models.base import Model, Trained
+from gram.models.carry import Carry, State
 from gram.models.reasoner import Reasoner
 from gram.models.registry import build_model
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from gram.config import ObjectiveConfig
-from gram.models.base import Carry, Metrics, State, StepContext
+from gram.models.base import Metrics, StepContext
+from gram.models.carry import Carry, State
 from gram.models.guidance import Gaussian, kl_divergence
 from gram.models.losses import (
     balanced_kl,

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from gram.config import ModelConfig, ObjectiveConfig, SampleOptions, Section
 from gram.errors import GramError
-from gram.models.base import Carry, Job, Metrics, Model, Rows, State, StepContext, StepResult, Steps
+from gram.models.base import Job, Metrics, Model, StepContext, StepResult, Steps
+from gram.models.carry import Carry, Rows, State
 from gram.models.coders import Decoder, Encoder, Readout, sinusoid
 from gram.models.constraints import ConstraintBlock, Sets
 from gram.models.guidance import Gaussian, build_guidance

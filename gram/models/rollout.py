@@ -11,7 +11,8 @@ from torch import Tensor
 
 from gram.config import SampleOptions
 from gram.machine import free_memory
-from gram.models.base import Job, State, Steps
+from gram.models.base import Job, Steps
+from gram.models.carry import State
 from gram.models.noise import derive, normal, puzzle_key
 from gram.tasks.base import Tokens
 

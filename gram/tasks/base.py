@@ -207,6 +207,13 @@ def check_rows(task: Task, rows: Tokens) -> Tokens:
     return rows
 
 
+def check_fraction(name: str, value: float) -> float:
+    """Return an option that must be a number from 0 to 1; raise `GramError` otherwise."""
+    if isinstance(value, bool) or not 0 <= value <= 1:
+        raise GramError(f"{name} must be a number from 0 to 1, not {value}.")
+    return float(value)
+
+
 def check_pairs(task: Task, inputs: Tokens, outputs: Tokens) -> tuple[Tokens, Tokens]:
     """Return both [rows, length], or raise `GramError` if either has another shape."""
     inputs, outputs = check_rows(task, inputs), check_rows(task, outputs)

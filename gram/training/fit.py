@@ -25,6 +25,8 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
             raise GramError(
                 f"The {name} split of {task.name} is empty: change the sizes of the splits in task.options."
             )
+    if recipe.train.keep == "best" and not (len(splits["validation"]) and task.has_rules):
+        raise GramError(f"train.keep: best needs a checker and a validation split, and {task.name} lacks one of them.")
     if task.scoring == "solutions":
         list_solutions(task, splits["test"].inputs[0])
     model = recipe.model

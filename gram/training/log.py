@@ -175,3 +175,12 @@ def _leave_to_the_next_write(failure: threading.ExceptHookArgs) -> None:
 
 def _finite(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
+
+
+def summary(means: dict[str, float]) -> str:
+    """Format the metrics for the progress bar."""
+    if "posterior_accuracy" not in means:
+        return f"loss {means['loss']:.3f}  nats {means['nats']:.2f}"
+    kl = sum(value for name, value in means.items() if name.startswith("kl_"))
+    rollout = f"  rollout {means['rollout_accuracy']:.2f}" if "rollout_accuracy" in means else ""
+    return f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}{rollout}"

@@ -19,7 +19,7 @@ from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName
 from gram.training.fit import check_fit, resolve_recipe
 from gram.training.launch import make_fabric
-from gram.training.log import Position, RunLog, wandb_package
+from gram.training.log import Position, RunLog, summary, wandb_package
 from gram.training.run_checkpoint import (
     begin_run,
     check_data,
@@ -113,10 +113,6 @@ class Run:
         self.splits: dict[str, Examples] = {name: self.task.split(name) for name in get_args(SplitName)}
         self.recipe = resolve_recipe(recipe, self.task)
         check_fit(self.recipe, self.task, self.splits)
-        if config.keep == "best" and not (len(self.splits["validation"]) and self.task.has_rules):
-            raise GramError(
-                f"train.keep: best needs a checker and a validation split, and {self.task.name} lacks one of them."
-            )
         self.fabric = make_fabric(device, config.precision)
         self.first = self.fabric.is_global_zero
         """whether this process speaks and writes for all"""
@@ -288,7 +284,7 @@ class Run:
         means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
         log.write(step, means)
         self._watch(means)
-        return in_short(means)
+        return summary(means)
 
     def _watch(self, figures: dict[str, float]) -> None:
         for watch in self.watches:
@@ -320,12 +316,3 @@ class Run:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def in_short(means: dict[str, float]) -> str:
-    """Format the metrics for the progress bar."""
-    if "posterior_accuracy" not in means:
-        return f"loss {means['loss']:.3f}  nats {means['nats']:.2f}"
-    kl = sum(value for name, value in means.items() if name.startswith("kl_"))
-    rollout = f"  rollout {means['rollout_accuracy']:.2f}" if "rollout_accuracy" in means else ""
-    return f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}{rollout}"

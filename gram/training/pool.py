@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gram.models.base import Carry
+from gram.models.carry import Carry
 from gram.training.distributed import SlotSharding
 
 

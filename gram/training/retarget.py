@@ -7,7 +7,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from gram.models.base import Carry, Rows
+from gram.models.carry import Carry, Rows
 from gram.training.slots import SlotFeeder
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gram.models.base import Rows
+from gram.models.carry import Rows
 from gram.tasks.base import Examples, Task, Tokens
 from gram.training.distributed import SlotSharding
 

@@ -11,7 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
-from gram.models.base import Carry, Checker, Metrics, Model, Rows, StepContext, StepResult
+from gram.models.base import Checker, Metrics, Model, StepContext, StepResult
+from gram.models.carry import Carry, Rows
 from gram.models.layers import Network
 from gram.models.registry import build_model
 from gram.tasks.base import Examples, Task

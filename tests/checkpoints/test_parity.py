@@ -6,7 +6,8 @@ from torch import Tensor
 
 from gram.checkpoints.published import import_published, published_name
 from gram.config import ObjectiveConfig
-from gram.models.base import Carry, Rows, State, StepContext, StepResult
+from gram.models.base import StepContext, StepResult
+from gram.models.carry import Carry, Rows, State
 from gram.models.losses import exactly_right, halt_loss
 from gram.models.reasoner import Reasoner
 from tests.checkpoints.helpers import MODELS, first_logits, golden, no_noise

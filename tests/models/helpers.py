@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from gram.config import ObjectiveConfig
-from gram.models.base import Carry, Checker, State, StepContext, StepResult
+from gram.models.base import Checker, StepContext, StepResult
+from gram.models.carry import Carry, State
 from gram.models.reasoner import Reasoner
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from gram.config import ModelConfig
-from gram.models.base import State
+from gram.models.carry import State
 from gram.models.guidance import Gaussian
 from gram.models.reasoner import Reasoner, StepOutput
 from tests.models.helpers import example, noises, random_state

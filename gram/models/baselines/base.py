@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from gram.config import SampleOptions, Section
-from gram.models.base import Carry, Job, Metrics, Model, Rows, StepContext, StepResult, Steps
+from gram.models.base import Job, Metrics, Model, StepContext, StepResult, Steps
+from gram.models.carry import Carry, Rows
 from gram.models.noise import derive
 from gram.tasks.base import IGNORE, Structure, Tokens
 

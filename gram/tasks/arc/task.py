@@ -45,6 +45,7 @@ from gram.tasks.base import (
     Task,
     Tokens,
     Verdict,
+    check_fraction,
     check_pairs,
     check_split,
     check_split_options,
@@ -98,8 +99,7 @@ class ARC(Task):
             raise GramError(f"ARC has version 1 (ARC-AGI-1) or 2 (ARC-AGI-2), never both at once, not {version}")
         if index(augmentations) < 0:  # `index` takes whole numbers only
             raise GramError(f"augmentations must not be negative, but are {augmentations}")
-        if not 0 <= translated_share <= 1:
-            raise GramError(f"translated_share must be from 0 to 1, not {translated_share}")
+        check_fraction("translated_share", translated_share)
         check_split_options(seed=seed, validation_share=validation_share, test_share=0)  # the test split is published
         self.version = None if evaluation else version or 1
         self.name = f"arc-{self.version}" if self.version else "arc-files"

@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_pairs, check_rows
-from gram.tasks.sudoku.redig import Redigger, check_fraction
+from gram.tasks.base import (
+    Examples,
+    SplitName,
+    Structure,
+    Task,
+    Tokens,
+    Verdict,
+    check_fraction,
+    check_pairs,
+    check_rows,
+)
+from gram.tasks.sudoku.redig import Redigger
 from gram.tasks.sudoku.solver import geometry, list_solutions
 from gram.tasks.sudoku.symmetry import random_symmetries
 

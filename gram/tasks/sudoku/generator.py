@@ -9,6 +9,7 @@ from itertools import count
 import numpy as np
 from rich.console import Console
 
+from gram.compiled import on_all_cores
 from gram.errors import GramError
 from gram.progress import bar
 from gram.tasks.base import Tokens
@@ -19,7 +20,6 @@ from gram.tasks.sudoku.solver import (
     candidates_of,
     compiled,
     geometry,
-    on_all_cores,
     search,
     solve,
 )

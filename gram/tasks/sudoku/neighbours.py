@@ -13,6 +13,7 @@ import math
 import numpy as np
 from rich.console import Console
 
+from gram.compiled import on_all_cores
 from gram.progress import bar
 from gram.tasks.sudoku.redig import Board, new_board, random_orders, rate, remove_given, walk
 from gram.tasks.sudoku.solver import (
@@ -22,7 +23,6 @@ from gram.tasks.sudoku.solver import (
     Integers,
     candidates_of,
     compiled,
-    on_all_cores,
     search,
 )
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from gram.errors import GramError
+from gram.compiled import on_all_cores
 from gram.progress import bar
 from gram.tasks.store import Arrays, kept
 from gram.tasks.sudoku.solver import (
@@ -30,7 +30,6 @@ from gram.tasks.sudoku.solver import (
     candidates_of,
     compiled,
     geometry,
-    on_all_cores,
     search,
 )
 
@@ -296,10 +295,3 @@ class Redigger:
                 redug[k] = self._stock["puzzles"][row, version]
                 walk(redug[k], orders[k], self._stock["least"][row, version], self._board(self._stock, row))
         return redug
-
-
-def check_fraction(name: str, value: float) -> float:
-    """Return an option that is a number from 0 to 1, or refuse it."""
-    if isinstance(value, bool) or not 0 <= value <= 1:
-        raise GramError(f"{name} must be a number from 0 to 1, not {value}")
-    return float(value)

@@ -6,17 +6,14 @@ Boards are digits, row by row, with 0 for a blank: [rows, cells]. Everything is 
     solved.counts == 1                      # proper puzzles
 """
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gram.compiled import compile_cached
+from gram.compiled import compile_cached, on_all_cores
 from gram.errors import GramError
 
 Digits = NDArray[np.int8]
@@ -32,10 +29,6 @@ PLACED = 1 << 15
 
 MANY_GUESSES = 1 << 31
 """More guesses than any search needs."""
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 
 compiled = compile_cached()
 """Compiles a function with numba, on first use and once per machine; it runs without Python's global lock."""
@@ -79,14 +72,6 @@ def geometry(size: int) -> Geometry:
     for array in (units, peers, ascending):
         array.setflags(write=False)  # shared by every board of this size
     return Geometry(size, box_rows, box_columns, units, peers, ascending)
-
-
-def on_all_cores(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
-    """Apply a function that mostly runs compiled code to each item, in threads; results in the order of the items."""
-    if len(items) <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, items))
 
 
 @compiled

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gram.compiled import on_all_cores
 from gram.tasks.base import Tokens
-from gram.tasks.sudoku.solver import Cells, Digits, Integers, compiled, geometry, on_all_cores
+from gram.tasks.sudoku.solver import Cells, Digits, Integers, compiled, geometry
 
 
 @dataclass(frozen=True)
