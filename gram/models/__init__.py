@@ -1,6 +1,6 @@
 """Every model: the contract, the recursive reasoner with its parts and losses, and the baselines.
 
-A model knows no task and no training loop.
+A model depends on no task and on no training loop.
 """
 
 from gram.models.base import Model, Trained

@@ -9,7 +9,7 @@ from torch import Tensor
 from gram.models.noise import derive, uniform
 
 STAGGER = -1
-"""Label of the random number that decides how long a slot's first example stays."""
+"""Label of the random number that determines the lifetime of a slot's first example."""
 
 
 class State(NamedTuple):
@@ -44,16 +44,16 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """Examples, one for every slot; only slots that have finished their own take them."""
+    """Examples, one for every slot; only slots that have finished take them."""
 
     inputs: Tensor
     """[slots, length]"""
     targets: Tensor
     """[slots, length]; negative where there is no label"""
     deal: Tensor
-    """[slots] a number that no other example of the run has: its noise is keyed by it"""
+    """[slots] a unique number of the example within the run, which keys its noise"""
     lifetime: Tensor
-    """[slots] supervision steps that the example stays"""
+    """[slots] supervision steps before the example is replaced"""
     min_steps: Tensor
     """[slots] steps before which the slot may not halt (exploration)"""
     index: Tensor
@@ -72,22 +72,22 @@ class Rows:
 
 @dataclass(frozen=True)
 class Carry:
-    """What goes from one supervision step to the next: the examples under way and, if it has any, their states."""
+    """The active examples and, for models with states, their latent states."""
 
     rows: Rows
     steps: Tensor
     """[slots] supervision steps made; -1 where a slot has never had an example"""
     finished: Tensor
-    """[slots] bool: takes the next example that is offered"""
+    """[slots] bool: the slot takes the next example"""
     state: State | None = None
-    """z where each slot stands"""
+    """z of each slot"""
     memory: Tensor | None = None
-    """[slots, tokens, dim] one state of the trajectory, uniform over its steps: what the value head learns from"""
+    """[slots, tokens, dim] one state of the trajectory, uniform over its steps, for the value head"""
 
     def take(self, offered: Rows, initial: State | None = None) -> "Carry":
-        """Let the offered examples into the slots that have finished, with state z_0 (`initial`).
+        """Replace the examples of finished slots by the offered ones, with state z_0 (`initial`).
 
-        A slot's first example stays for a random part of its lifetime, so that every update sees all steps.
+        The first example of a slot has a random part of its lifetime, so that every update contains all steps.
         """
         new = self.finished
         cut = uniform(derive(offered.deal, STAGGER)) * offered.lifetime
@@ -114,7 +114,7 @@ class Carry:
 
     @staticmethod
     def of(tensors: dict[str, Tensor]) -> "Carry":
-        """Rebuild a carry from what `tensors` gave."""
+        """Rebuild a carry from the result of `tensors`."""
         rows = Rows(**{field.name: tensors.get(field.name) for field in fields(Rows)})  # type: ignore[arg-type]
         state = State(tensors["h"], tensors.get("l")) if "h" in tensors else None
         return Carry(rows, tensors["steps"], tensors["finished"], state, tensors.get("memory"))

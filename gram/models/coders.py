@@ -1,4 +1,4 @@
-"""What stands before and behind the recursion: the token encoder, and the decoder with its LM, halt and value heads."""
+"""The token encoder, and the decoder with its LM, halt and value heads."""
 
 import math
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from gram.models.layers import Linear, SwiGLU, truncated_normal_
 from gram.models.symbols import SymbolDecoder, Symbols
 
 HALT_BIAS = -5.0
-"""The halt head starts out sure that nothing is solved yet (as published)."""
+"""The halt head is initialised to predict that nothing is solved (as published)."""
 
 
 class Encoder(nn.Module):
@@ -72,18 +72,18 @@ class Encoder(nn.Module):
 
 
 class Readout(NamedTuple):
-    """What the auxiliary heads say of a state."""
+    """The outputs of the halt and value heads."""
 
     q_halt: Tensor
-    """[batch] logit: decoding now is right"""
+    """[batch] logit: the current output is correct"""
     q_continue: Tensor
-    """[batch] logit: one more step is worth it (used by Q-learning only)"""
+    """[batch] logit: continue for one more step (Q-learning only)"""
     value: Tensor
     """[batch] logit of the trajectory's final quality (LPRM)"""
 
 
 class Decoder(nn.Module):
-    """Reads h only: logits for every content token, and the halt and value heads."""
+    """Decodes h: logits for every content token, and the halt and value heads."""
 
     def __init__(self, config: ModelConfig, vocab_size: int, symbols: Symbols | None = None) -> None:
         super().__init__()

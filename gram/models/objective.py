@@ -43,10 +43,10 @@ class SupervisionStep:
         self.model, self.carry, self.context = model, carry, context
         self.rows, self.state, self.memory = carry.rows, carry.state, carry.memory
         self.key = derive(torch.full_like(carry.steps, context.seed), carry.rows.deal, carry.steps)
-        """[slots] what the noise of this step is keyed by"""
+        """[slots] the noise key of this step"""
 
     def learn(self, rows: slice) -> tuple[Tensor, State, Tensor, Metrics]:
-        """Follow the posterior to the targets: reconstruction + beta * KL, the states, the outputs, and metrics."""
+        """Follow the posterior to the targets; return reconstruction + beta * KL, states, outputs and metrics."""
         model, c, targets = self.model, self.model.objective, self.rows.targets[rows]
         e_y = model.guidance.embed_targets(targets)
         output = model.step(
@@ -72,7 +72,7 @@ class SupervisionStep:
 
     @torch.no_grad()
     def roll_out(self, rows: slice) -> tuple[State, Tensor]:
-        """Follow the prior, as at inference: the states, and the outputs."""
+        """Follow the prior, as at inference; return states and outputs."""
         model = self.model
         state = model.step(
             self.state.rows(rows),
@@ -85,13 +85,13 @@ class SupervisionStep:
         return state, model.decoder.logits(state.h).argmax(dim=-1)
 
     def right(self, outputs: Tensor) -> Tensor:
-        """[slots] these outputs are solutions."""
+        """Return which outputs are correct: [slots]."""
         if self.context.checker is None:
             return exactly_right(outputs, self.rows.targets)
         return self.context.checker(self.rows.inputs, outputs)
 
     def halt_loss(self, rows: slice, state: State, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Adaptive computation (ACT): the halt head's loss on some slots, and which of them it would stop."""
+        """Adaptive computation (ACT): return the loss of the halt head on some slots, and its decisions."""
         c, some = self.model.objective, state.rows(rows)
         readout = self.model.decoder.readout(some.h if c.heads_reach_core else some.h.detach())
         target = self._continue_target(rows, some.detach()) if self.model.config.halting == "q_learning" else None
@@ -99,7 +99,7 @@ class SupervisionStep:
         return loss, self.model.wants_to_halt(readout)
 
     def finished(self, right: Tensor, halts: Tensor | None) -> Tensor:
-        """[slots] whose example is done: at the end of its lifetime, halted, or solved and released."""
+        """Return which examples are finished: at the end of their lifetime, halted, or solved and released."""
         steps, context = self.carry.steps + 1, self.context
         finished = steps >= self.rows.lifetime
         if context.halt and halts is not None:
@@ -111,7 +111,7 @@ class SupervisionStep:
     def value_loss(
         self, rows: slice, h: Tensor, outputs: Tensor, right: Tensor, finished: Tensor
     ) -> tuple[Tensor, Tensor, Metrics]:
-        """LPRM: the value head's loss on the trajectories that end now, the slots' memory, and metrics."""
+        """LPRM: return the value head's loss on trajectories that end now, the new memory, and metrics."""
         c, done = self.model.objective, finished[rows]
         # Reservoir sampling keeps one state of each trajectory, uniform over its steps, at constant memory.
         keep_new = uniform(derive(self.key, MEMORY)) * (self.carry.steps + 1) < 1
@@ -122,7 +122,7 @@ class SupervisionStep:
             "value": errors.sum() / done.sum(),  # NaN when no trajectory ended in this step
             "rollout_accuracy": (right[rows] & done).sum() / done.sum(),
         }
-        # A trajectory ends once in N_sup steps. The mean over slots adds up over micro-batches and processes.
+        # A trajectory ends once in N_sup steps. A mean over all slots is additive over micro-batches and processes.
         return self.model.steps_per_example * errors.mean(), memory, metrics
 
     def noise(self, rows: slice, label: int) -> "Noise":
@@ -133,7 +133,7 @@ class SupervisionStep:
 
     @torch.no_grad()
     def _continue_target(self, rows: slice, state: State) -> Tensor:
-        """Q-learning's target for "continue": the better of the two values one step later."""
+        """Return Q-learning's target for "continue": the larger of the two values one step later."""
         model, steps = self.model, self.carry.steps[rows] + 1
         ahead = model.step(
             state,

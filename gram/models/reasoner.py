@@ -1,4 +1,4 @@
-"""The one recursive reasoner; GRAM, TRM, HRM, looped and universal Transformers and all ablations configure it.
+"""The recursive reasoner, of which GRAM, TRM, HRM, looped and universal Transformers are configurations.
 
     l <- f_L(l + h + e_x)   K times          (low level, h fixed)
     u <- f_H(h + l)                           (high level)
@@ -29,12 +29,12 @@ from gram.models.symbols import Symbols
 from gram.tasks.base import Structure, Tokens
 
 Noise = Callable[[int], Tensor | None]
-"""Gives the standard-normal noise [batch, tokens, dim] of transition t within a supervision step; None for none."""
+"""Returns the standard-normal noise [batch, tokens, dim] of transition t of a supervision step, or None."""
 
 
 @dataclass
 class StepOutput:
-    """What one supervision step leaves behind."""
+    """The result of one supervision step."""
 
     state: State
     priors: list[Gaussian] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Reasoner(Model):
     def build(
         cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure
     ) -> "Reasoner":
-        """Make a fresh reasoner by the sections of a recipe."""
+        """Build a reasoner from the sections of a recipe."""
         assert isinstance(config, ModelConfig)
         assert isinstance(objective, ObjectiveConfig)
         return cls(config, vocab_size=vocab_size, length=length, objective=objective, structure=structure)
@@ -221,7 +221,7 @@ class Reasoner(Model):
     def forward(self, inputs: Tensor, targets: Tensor, carry: Carry) -> tuple[Tensor, Carry, Metrics]:
         """Make one supervision step of a training loop of your own; return the loss, the new carry and metrics.
 
-        inputs and targets [slots, length] enter the slots whose example is finished; the others go on with theirs.
+        inputs and targets [slots, length] enter the slots whose example is finished; the others keep theirs.
         """
         deal = torch.randint(2**62, (len(inputs),)).to(inputs.device)
         zeros = torch.zeros_like(deal)
@@ -230,9 +230,9 @@ class Reasoner(Model):
         return result.loss, result.carry, result.metrics
 
     def rollout_rows(self, slots: int) -> int:
-        """Return how many slots (the first ones) roll out from the prior: without guidance heads all of them.
+        """Return how many slots (the first ones) roll out from the prior.
 
-        With them it is at least one, and never all, unless `prior_share` is 0.
+        Without guidance heads these are all. Otherwise it is at least one and never all, unless `prior_share` is 0.
         """
         if not self.guidance.learned:
             return slots
@@ -242,7 +242,7 @@ class Reasoner(Model):
     def validation_metrics(
         self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
     ) -> dict[str, float]:
-        """Measure the full ELBO, and the surrogate beside it, of a model that has them."""
+        """Measure the full ELBO and the surrogate of a model with guidance heads."""
         if not (self.guidance.learned and self.guidance.noisy):  # at variance 0 the KL is not finite
             return {}
         elbo, surrogate = trajectory_elbo(self, inputs, targets, puzzle_ids=puzzle_ids, seed=seed)
@@ -261,7 +261,7 @@ class Reasoner(Model):
         return frozenset(SampleOptions.__dataclass_fields__) - unsupported
 
     def check(self, options: SampleOptions) -> None:
-        """Refuse the steps of a diffusion sampler."""
+        """Raise `GramError` for the steps of a diffusion sampler."""
         if options.steps is not None:
             raise GramError("Option 'steps' is for diffusion models. Use 'depth' for a recursive model.")
 
@@ -279,12 +279,12 @@ class Reasoner(Model):
         puzzle_ids: Tokens | None = None,
         chunk: int | None = None,
     ) -> Iterator[Steps]:
-        """Sample the trajectories that `jobs` name; yield what every supervision step produced."""
+        """Sample the trajectories in `jobs`; yield the results of every supervision step."""
         return Batch(self, inputs, options, puzzle_ids).run(jobs, chunk)
 
     @property
     def likelihood_meaning(self) -> tuple[bool, str]:
-        """Whether the likelihood is exact, and in words what it is."""
+        """Whether the likelihood is exact, and a description of it."""
         if not self.guidance.noisy:
             return True, "independent tokens"
         if not self.guidance.learned:  # log E[p] >= E[log p]
@@ -299,7 +299,7 @@ class Reasoner(Model):
         return -loss * labelled_count(targets)
 
     def wants_to_halt(self, readout: Readout, probability: float = 0.5) -> Tensor:
-        """[batch] the halt head's decision, in the form the model was trained for: by `probability`, or by Q-values."""
+        """Return the halting decisions [batch]: by `probability`, or by Q-values if the model was trained with them."""
         least = math.log(probability / (1 - probability))
         return readout.q_halt > (least if self.config.halting == "sigmoid" else readout.q_continue)
 

@@ -1,4 +1,4 @@
-"""Whether a recipe and its task fit together, before any long work."""
+"""Checks that a recipe and its task fit together, before any long work."""
 
 import math
 
@@ -11,7 +11,7 @@ from gram.tasks.base import Examples, Task, Tokens
 
 
 def resolve_recipe(recipe: Recipe, task: Task) -> Recipe:
-    """Fill in the number of puzzles that only the task knows; 0 leaves zeros in the puzzle tokens."""
+    """Set the number of puzzles to that of the task; without puzzles, the puzzle tokens are zeros."""
     model = recipe.model
     if not isinstance(model, ModelConfig) or not model.puzzle_tokens or model.puzzles:
         return recipe
@@ -19,7 +19,7 @@ def resolve_recipe(recipe: Recipe, task: Task) -> Recipe:
 
 
 def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
-    """Refuse, before any long work, a recipe that does not fit its task."""
+    """Raise `GramError` if a recipe does not fit its task."""
     for name, part in splits.items():
         if not len(part) and (name != "validation" or task.has_validation):
             raise GramError(

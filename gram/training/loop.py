@@ -1,4 +1,4 @@
-"""The training loop: a recipe becomes a folder with averaged weights, metrics, checkpoints and a final evaluation."""
+"""The training loop: from a recipe to a folder with averaged weights, metrics, checkpoints and test results."""
 
 import time
 from pathlib import Path
@@ -42,9 +42,9 @@ DIVERGED_FILE, TEST_FILE = "diverged.safetensors", "test.json"
 
 
 def train(recipe: Recipe, out: Path, console: Console, *, start: Path | None = None) -> dict[str, Any]:
-    """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split.
+    """Train a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split.
 
-    The weights start at random, or as those of the model in the folder `start`.
+    The weights are initialised at random, or from the model in the folder `start`.
     """
     check_new(out)
     with working_in(out):
@@ -65,11 +65,11 @@ def resume(
     plugin: str | None = None,
     allow_other_data: bool = False,
 ) -> dict[str, Any]:
-    """Resume the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own.
+    """Resume the run in `out` from its last checkpoint; a recipe, if given, must be the run's own.
 
-    With a recipe, a folder that does not exist yet begins a run: one command then serves for starts and restarts. Data
-    that has changed since the run began is refused, unless `allow_other_data` says that this is meant. A plugin is
-    code: it is run if `recipe` names it, or `plugin`, but not because the folder does.
+    With a recipe, a folder that does not exist yet starts a new run, so that one command serves for starts and
+    restarts. If the data has changed since the run started, `allow_other_data` is required. A plugin is code: it is run
+    if `recipe` or `plugin` names it, but not if only the folder does.
     """
     if recipe is not None and (not out.exists() or is_empty(out)):
         return train(recipe, out, console)
@@ -115,12 +115,12 @@ class Run:
         check_fit(self.recipe, self.task, self.splits)
         self.fabric = make_fabric(device, config.precision)
         self.first = self.fabric.is_global_zero
-        """whether this process speaks and writes for all"""
+        """whether this process prints and writes for all"""
         self.console = console if self.first else Console(quiet=True)
         self.trainer = Trainer(self.recipe, self.task, self.splits["train"], self.fabric)
         self.watches = (LeakWatch(), MemorisationWatch())
         self.seconds = 0.0
-        """spent on training, also before a resume"""
+        """of training, including those before a resume"""
         self.started = False
         """whether the weights are those of another model and are not saved yet"""
         self.pending: dict[str, torch.Tensor] = {}
@@ -132,7 +132,7 @@ class Run:
         self.best: float | None = None
         """the best validation metric so far, if the best weights are kept"""
         self.eval = self.recipe.eval
-        """how the model is sampled: by the recipe, or as `gram tune` has chosen"""
+        """sampling options of the recipe, or those chosen by `gram tune`"""
         processes = f", {self.fabric.world_size} processes" if self.fabric.world_size > 1 else ""
         self.console.print(
             f"{self.task.name}, split {self.task.split_hash()}: {len(self.splits['train'])} pairs; "
@@ -140,7 +140,7 @@ class Run:
         )
 
     def load(self, tensors: dict[str, torch.Tensor], other: dict[str, Any]) -> None:
-        """Take over a checkpoint."""
+        """Restore a checkpoint."""
         rows, now = len(tensors.get("feeder.order", ())), len(self.splits["train"])
         if rows not in (0, now):  # before the first step nothing was dealt
             raise GramError(f"The run was trained on {rows} rows, and there are {now} now: start a new run.")
@@ -159,7 +159,7 @@ class Run:
             self.console.print(f"Warning: {error} It will be rewritten with the sampling settings of the recipe.")
 
     def start_from(self, folder: Path) -> None:
-        """Take over the weights of a trained model of the same shape."""
+        """Load the weights of a trained model of the same shape."""
         trainer = self.trainer
         for model in (trainer.model, trainer.ema):
             load_weights(model, folder / WEIGHTS_FILE)
@@ -176,14 +176,14 @@ class Run:
                     for problem in log.problems:
                         self.console.print(f"Warning: {problem}.")
                     log.restore(self.pending)
-                    if self.started:  # a resume must find these weights, however early the run stops
+                    if self.started:  # a resume needs these weights, however early the run stops
                         self._save(log, unvalidated=False)
                     self._to_the_end(log, stop)
                 return self._tested(stop)
             except RuntimeError as error:
                 if self.fabric.world_size == 1:
                     raise
-                # torch has no exception of its own for it: the exchange with the others broke off.
+                # torch has no exception of its own for a lost connection.
                 raise PeerDied(
                     f"Another process of the run has died ({_first_line(error)}): resume with --resume."
                 ) from error
@@ -214,9 +214,9 @@ class Run:
                     self._validate(log, stop, bar)
 
     def _validate(self, log: RunLog, stop: Stop, bar: TrainingBar) -> None:
-        """Measure the averaged weights on the validation split, and write the model if it is to be kept.
+        """Evaluate the averaged weights on the validation split, and write the model if it is to be kept.
 
-        The step is saved already.
+        The step has already been saved.
         """
         step, examples = self.trainer.step_number, self.splits["validation"]
         message = (
@@ -275,7 +275,7 @@ class Run:
         return result
 
     def _log(self, log: RunLog) -> str:
-        """Write the line that may be due after this step; the text for the progress bar, if there is news."""
+        """Write a line of the log if one is due; return the text for the progress bar, if it changes."""
         trainer, config = self.trainer, self.recipe.train
         step = trainer.step_number
         if step % config.log_every and step != config.steps:
@@ -297,10 +297,10 @@ class Run:
         if self.first:
             other |= {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated, "best": self.best}
             save_checkpoint(self.out, tensors, other | {"watches": [vars(watch) for watch in self.watches]})
-        self.fabric.barrier()  # nobody goes on, or ends, before it is written
+        self.fabric.barrier()  # no process continues or ends before it is written
 
     def _check_finite(self, metrics: dict[str, Any]) -> None:
-        """Stop where a gradient is not a number, and leave everything there for study."""
+        """Stop the run if a gradient is not finite, and save its state."""
         if torch.as_tensor(metrics["gradient_norm"]).isfinite():
             return
         tensors, other = self.trainer.state()

@@ -1,4 +1,4 @@
-"""Learning from rollouts: each learns to reach the solution that is nearest to where it stands."""
+"""Learning from rollouts: each one is trained towards the solution nearest to its own output."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from gram.training.slots import SlotFeeder
 
 
 class Retarget:
-    """Gives the slots that roll out from the prior new targets after every step."""
+    """Replaces the targets of prior rollouts after every step."""
 
     def __init__(self, feeder: SlotFeeder, reserve: int) -> None:
         self.feeder, self.task, self.examples, self.sharding = feeder, feeder.task, feeder.examples, feeder.sharding

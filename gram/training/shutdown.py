@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C ask a run to stop: after the step that it is at, or at once where nothing would be lost."""
+"""Graceful shutdown by SIGTERM and Ctrl-C: after the current step, or at once if nothing would be lost."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ class Stop:
 
     @contextmanager
     def at_once(self, message: str) -> Iterator[None]:
-        """Raise `Interrupted` with this message as soon as a signal comes, while nothing that is done needs saving."""
+        """Raise `Interrupted` with this message as soon as a signal arrives, because nothing needs to be saved."""
         self._message = message
         try:
             if self.asked:

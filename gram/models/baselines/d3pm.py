@@ -109,16 +109,16 @@ class D3pm(Baseline):
 
     @property
     def sampling_steps(self) -> int:
-        """Steps of its sampler by default."""
+        """The default number of sampling steps."""
         return self.config.steps
 
     @property
     def checkpoint_type(self) -> str:
-        """What its weights belong to: both kinds of noise have tensors of the same shapes as others."""
+        """The type of the checkpoint; the two kinds of noise have tensors of the same names and shapes."""
         return f"d3pm {self.config.noise}"
 
     def check(self, options: SampleOptions) -> None:
-        """Refuse a number of steps that does not divide its own."""
+        """Raise `GramError` for a number of steps that does not divide that of the training."""
         super().check(options)
         self.stride(options.steps)
 
@@ -224,7 +224,7 @@ class D3pm(Baseline):
         return reveal(noisy, self.vocab_size, share, predict, generator, lazy=lazy)
 
     def stride(self, steps: int | None) -> int:
-        """Return how many of all steps a sampler with so many takes at once; `GramError` if they do not divide."""
+        """Return how many of `total` steps one of `steps` covers; raise `GramError` if they do not divide evenly."""
         total = self.config.steps
         if steps is None:
             return 1
