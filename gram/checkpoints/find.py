@@ -13,7 +13,7 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What the model card of a shipped model says."""
+    """The contents of a shipped model's card."""
 
     name: str
     task: str

@@ -51,7 +51,7 @@ NAMES = {
 
 
 class Settings(BaseModel):
-    """What the shapes do not tell, under the published names; other keys of a published configuration are ignored."""
+    """Settings that do not follow from the shapes, under their published names; other keys are ignored."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -78,7 +78,7 @@ class Settings(BaseModel):
 def import_checkpoint(
     path: Path, kind: str, out: Path, *, task: str = "none", overrides: Mapping[str, object] | None = None
 ) -> Path:
-    """Turn a published checkpoint into the new model folder `out`; published models name no task, so `task` may."""
+    """Turn a published checkpoint into the new model folder `out`; `task` is the task that it was trained on."""
     if out.exists():
         raise GramError(f"{out} already exists: choose another folder with --out, or remove it.")
     known = None if task == "none" else make_task(task)
@@ -150,7 +150,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], str]:
 
 
 def _settings(path: Path, embedded: str, overrides: Mapping[str, object]) -> Settings:
-    """Merge the configuration beside the checkpoint, the one in it, and the overrides; the later wins."""
+    """Merge the configuration next to the checkpoint, the one in it, and the overrides, in this order."""
     unknown = sorted(overrides.keys() - Settings.model_fields.keys())
     if unknown:
         raise GramError(f"There is no setting '{unknown[0]}'. The settings are {', '.join(Settings.model_fields)}.")
@@ -248,7 +248,7 @@ def _load(model: Reasoner, weights: dict[str, Tensor], path: Path) -> None:
 
 
 def _shape(weights: dict[str, Tensor], name: str, path: Path) -> tuple[int, int]:
-    """Return the shape of a matrix that every such model has."""
+    """Return the shape of a matrix; raise `GramError` if it is missing."""
     if name not in weights or weights[name].ndim != 2:
         raise GramError(f"{path} is not a published HRM or TRM checkpoint: it has no matrix '{name}'.")
     return weights[name].shape[0], weights[name].shape[1]

@@ -1,4 +1,4 @@
-"""What the command line shows: tables, boards side by side, progress bars."""
+"""The output of the command line: tables, and boards side by side."""
 
 from dataclasses import asdict
 from typing import Any
@@ -20,12 +20,12 @@ GAP = 4
 
 
 def percent(value: float) -> str:
-    """0.987 -> 98.7%."""
+    """Format a fraction: 0.987 is 98.7%."""
     return f"{100 * value:.1f}%"
 
 
 def ideal_text(result: dict[str, Any]) -> str:
-    """Return what ideal models would cover on the inputs of a result, in the same weighting."""
+    """Describe the coverage of ideal models on the inputs of a result, in the same weighting."""
     uniform, one = percent(result["uniform_coverage"]), percent(result["deterministic_coverage"])
     return f"A uniform sampler would cover {uniform}, a perfect deterministic model {one}."
 
@@ -63,7 +63,7 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
 
 
 def _solutions_table(result: dict[str, Any], title: str) -> Table:
-    """Return every weighting and every number of solutions, beside what ideal models would cover."""
+    """Return a table of every weighting and every number of solutions, with the coverage of ideal models."""
     caption = (
         f"headline: {result['headline']}\n{result['conflicts']:,} broken rules in the first samples of all inputs\n"
         f"Uniform, one answer: coverage of models that are always right, by {result['width']} uniform draws "

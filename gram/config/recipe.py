@@ -45,7 +45,7 @@ def _by_kind(content: Any, _default: Callable[[Any], Section]) -> Section:
 
 
 class TaskConfig(Section):
-    """Which task, and its options."""
+    """The task and its options."""
 
     name: str = "nqueens"
     """Name of the task, as in `gram data NAME`."""
@@ -54,7 +54,7 @@ class TaskConfig(Section):
 
 
 class TrainConfig(Section):
-    """The loop."""
+    """The training loop."""
 
     steps: int = Field(1000, ge=1)
     """Optimiser steps; each is one supervision step for every slot."""
@@ -182,7 +182,7 @@ def parse_recipe(content: Any, source: str) -> Recipe:
 
 
 def _too_large(content: Any, key: str = "") -> str | None:
-    """Return the first key whose whole number does not fit 64 bits, as all of torch and numpy need it."""
+    """Return the first key whose integer does not fit into 64 bits, as torch and numpy require."""
     if isinstance(content, dict):
         found = (_too_large(value, f"{key}.{name}".lstrip(".")) for name, value in content.items())
     elif isinstance(content, list):

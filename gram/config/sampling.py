@@ -1,4 +1,4 @@
-"""How trajectories are drawn: the `eval` section of a recipe, and the options of every command and call."""
+"""Sampling options: the `eval` section of a recipe, and the options of commands and functions."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
@@ -16,7 +16,7 @@ Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class SampleOptions:
-    """How trajectories are drawn."""
+    """Options of the sampler."""
 
     width: Annotated[int, Field(ge=1, le=MOST)] = 20
     """Trajectories per input."""

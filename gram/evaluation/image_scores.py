@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from gram.errors import GramError
 from gram.machine import choose_device
 from gram.tasks.images import MNIST, WHITE, BinaryImages, Digits
-from gram.tasks.store import kept
+from gram.tasks.store import cached_arrays
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -213,7 +213,7 @@ def _network(
         features, _ = _look_at(pixels, inception, batch, device, "real images, once", console)
         return {name: value.numpy() for name, value in statistics(features).items()}
 
-    arrays = kept("inception-statistics", {"task": task.name, "real": count}, build)
+    arrays = cached_arrays("inception-statistics", {"task": task.name, "real": count}, build)
     return inception, {name: torch.from_numpy(value) for name, value in arrays.items()}, inception.without_head
 
 

@@ -57,7 +57,7 @@ def parse(task: Task, text: str) -> Tokens:
 
 
 def blank(task: Task) -> Tokens:
-    """Return the blank input [length]; `GramError` for a task that answers puzzles."""
+    """Return the blank input [length]; raise `GramError` for a task that needs a puzzle."""
     if not is_generated(task):
         raise GramError(f"{task.name} needs a puzzle: send one to /v1/solve.")
     return task.parse("")

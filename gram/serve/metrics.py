@@ -1,4 +1,4 @@
-"""What GET /metrics tells Prometheus."""
+"""The metrics of GET /metrics, for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 

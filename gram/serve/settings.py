@@ -1,4 +1,4 @@
-"""What the service allows, and where it listens."""
+"""The limits of the service, and its address."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from gram.errors import GramError
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one request, and all of them together, may ask for."""
+    """Limits of one request, and of all of them together."""
 
     width: int = 256
     """trajectories of one request"""
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve."""
+    """Settings of the service."""
 
     models: Mapping[str, str]
     """by the name under which each is served: a shipped name, a folder or a hub id; nothing else can be asked for"""
@@ -51,7 +51,7 @@ class Settings:
 
 
 def served_names(models: Iterable[str]) -> dict[str, str]:
-    """Give each model the name under which it is served: a folder's own name, so that no path is shown to clients."""
+    """Return the name of each served model: that of its folder, so that no path is shown to clients."""
     found: dict[str, str] = {}
     for model in dict.fromkeys(models):
         name = Path(model).resolve().name if Path(model).is_dir() else model

@@ -1,4 +1,4 @@
-"""The registry of tasks: a name, and the class that obeys `gram.tasks.base.Task`."""
+"""The registry of tasks: names and classes that derive from `gram.tasks.base.Task`."""
 
 import inspect
 import re
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     module: str
     class_name: str
     fixed: Mapping[str, Any] = MappingProxyType({})
-    """options that the name itself stands for"""
+    """options that the name implies"""
 
     def load(self) -> type[Task]:
         """Import the class."""

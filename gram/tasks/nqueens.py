@@ -179,7 +179,7 @@ class NQueens(Task):
         return Examples(_tokens(given), _tokens(targets), groups[chosen])
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Judge outputs [rows, length] against inputs [rows, length].
+        """Verify outputs [rows, length] for inputs [rows, length].
 
         The conflicts are the pairs of queens on one line (a queen between them is no shield), the queens missing or too
         many, the given queens that are gone, and the tokens that are neither empty nor queen.

@@ -35,7 +35,7 @@ from gram.training.run_checkpoint import (
 )
 from gram.training.shutdown import Stop, graceful_shutdown
 from gram.training.step import Trainer
-from gram.training.validation import validation_figures, validation_options
+from gram.training.validation import validate, validation_options
 from gram.training.watch import LeakWatch, MemorisationWatch
 
 DIVERGED_FILE, TEST_FILE = "diverged.safetensors", "test.json"
@@ -226,9 +226,7 @@ class Run:
             options = validation_options(self.recipe, self.task)
             count = min(self.recipe.train.eval_inputs, len(examples.distinct().rows)) * options.width
             with stop.at_once(message), bar.part("validation", count) as advance:
-                figures = validation_figures(
-                    self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance
-                )
+                figures = validate(self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance)
             log.write(step, figures)
             self._watch(figures)
             if self.recipe.train.keep == "best":

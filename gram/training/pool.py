@@ -2,7 +2,8 @@
 
 A slot presents its example in every supervision step. If each update uses every slot, the weights see an example in
 N_sup consecutive updates and memorise the few active ones. A pool of several layers of slots puts other examples
-between two visits: place i of the batch is filled by one of the layers of column i, and each layer is used once per round.
+between two visits: place i of the batch is filled by one of the layers of column i, and each layer is used once per
+round.
 """
 
 import numpy as np

@@ -21,7 +21,7 @@ def validation_options(recipe: Recipe, task: Task) -> SampleOptions:
     return replace(recipe.eval, width=width, depth=depth, halt=False, seed=0)
 
 
-def validation_figures(
+def validate(
     model: Model,
     task: Task,
     examples: Examples,

@@ -35,8 +35,8 @@ class LeakWatch:
             return None
         self.warned = True
         return (
-            f"Warning: the accuracy is {posterior:.0%} for the posterior and {rollout:.0%} for rollouts from the prior, "
-            "and it does not rise: the posterior leaks the answer. Raise objective.beta (with objective.kl_scope last it "
+            f"Warning: the accuracy is {posterior:.0%} for the posterior and {rollout:.0%} for prior rollouts, and it "
+            "does not rise: the posterior leaks the answer. Raise objective.beta (with objective.kl_scope last it "
             "leaks below about 3 per labelled token; the paper's is about 4.5), or set objective.kl_scope to all."
         )
 

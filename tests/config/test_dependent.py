@@ -21,16 +21,16 @@ def recipe(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
-        (["model.heads=4"], "model.heads does nothing here, it needs model.mixing to be attention, not tokens"),
+        (["model.heads=4"], "model.heads has no effect: it needs model.mixing to be attention, not tokens"),
         (["model.patch=4"], "it needs model.image, which is not set"),
         (["train.puzzle_lr=0.5"], "it needs model.puzzle_tokens, which is not set"),
         (["train.puzzle_weight_decay=0.5"], "it needs model.puzzle_tokens"),
         (["train.explore=0.5"], "it needs train.halt_in_training"),
         (["eval.top_p=0.9"], "it needs model.kind to be ar, not reasoner"),
-        (["model.guidance=none", "objective.beta=2"], "objective.beta does nothing here"),
-        (["model.mixing=attention", "model.token_hidden=64"], "model.token_hidden does nothing here"),
-        (["model.halting=q_learning", "eval.halt_at=0.7"], "eval.halt_at does nothing here"),
-        (["model.kind=mdlm", "eval.depth=3"], "eval.depth does nothing here, it needs model.kind to be reasoner"),
+        (["model.guidance=none", "objective.beta=2"], "objective.beta has no effect"),
+        (["model.mixing=attention", "model.token_hidden=64"], "model.token_hidden has no effect"),
+        (["model.halting=q_learning", "eval.halt_at=0.7"], "eval.halt_at has no effect"),
+        (["model.kind=mdlm", "eval.depth=3"], "eval.depth has no effect: it needs model.kind to be reasoner"),
         (["objective.value_weight=0", "objective.value_target=token_accuracy"], "it needs objective.value_weight"),
     ],
 )

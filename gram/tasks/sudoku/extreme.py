@@ -7,7 +7,7 @@ import numpy as np
 
 from gram.errors import GramError
 from gram.tasks.base import Examples, SplitName, Tokens, check_split
-from gram.tasks.store import Arrays, kept
+from gram.tasks.store import Arrays, cached_arrays
 from gram.tasks.sudoku.board import SudokuBoard, check_count, examples_of
 from gram.tasks.sudoku.files import (
     TRAIN_FILES,
@@ -102,7 +102,7 @@ class SudokuExtreme(SudokuBoard):
         }
         if self.neighbours:
             settings["neighbours"] = self.neighbours
-        return kept("sudoku-file-3", settings, lambda: self._build(files))
+        return cached_arrays("sudoku-file-3", settings, lambda: self._build(files))
 
     def _files(self) -> dict[str, Path]:
         """Return the files that are needed."""
@@ -163,7 +163,7 @@ class SudokuExtreme(SudokuBoard):
         return lines[nearest_rows(ratings_of(files["ratings"], lines), wanted)]
 
     def _separate(self, splits: dict[str, Puzzles]) -> None:
-        """No puzzle of a later split may be a symmetry of one in an earlier split: drop it, or complain."""
+        """Drop puzzles of a later split that are symmetries of one in an earlier split, or raise `GramError`."""
         for earlier, later in (("train", "validation"), ("train", "test"), ("validation", "test")):
             known, others = splits[earlier], splits[later]
             by_solution = self._by_solution and earlier == "train"

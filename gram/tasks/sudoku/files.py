@@ -27,7 +27,7 @@ HEADER = ["source", "question", "answer", "rating"]
 
 @dataclass(frozen=True)
 class Puzzles:
-    """Puzzles of a file and where they stand in it."""
+    """Puzzles of a file with their line numbers."""
 
     puzzles: Digits
     """[rows, cells] 0 for a blank"""
@@ -38,12 +38,12 @@ class Puzzles:
     """[rows] line numbers, the header being line 1"""
 
     def place(self, row: int) -> str:
-        """Return where a row stands, for a message."""
+        """Return the file and line of a row, for a message."""
         line = self.lines[row]
         return f"{self.path}, line {line}" if line else "a generated puzzle"
 
     def with_more(self, puzzles: Digits, solutions: Digits) -> "Puzzles":
-        """Add generated puzzles, which stand in no line."""
+        """Add generated puzzles, which have no line number."""
         return replace(
             self,
             puzzles=np.concatenate([self.puzzles, puzzles]),
@@ -52,7 +52,7 @@ class Puzzles:
         )
 
     def without(self, rows: list[int]) -> "Puzzles":
-        """Return the others."""
+        """Return the puzzles without these rows."""
         keep = np.ones(len(self.lines), dtype=bool)
         keep[rows] = False
         return replace(self, puzzles=self.puzzles[keep], solutions=self.solutions[keep], lines=self.lines[keep])

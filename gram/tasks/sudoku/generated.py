@@ -16,7 +16,7 @@ import numpy as np
 
 from gram.errors import GramError
 from gram.tasks.base import Examples, SplitName, Tokens, check_split
-from gram.tasks.store import Arrays, kept
+from gram.tasks.store import Arrays, cached_arrays
 from gram.tasks.sudoku.board import BLANK, SPLITS, SudokuBoard, check_count, examples_of
 from gram.tasks.sudoku.files import TRAIN_FILES, distinct_puzzles, extreme_file, file_hash, rows_of
 from gram.tasks.sudoku.generator import distinct_boards, hard_puzzles
@@ -88,7 +88,7 @@ class SudokuHard(SudokuBoard):
             )
             return {"puzzles": puzzles, "solutions": solutions}
 
-        return kept("sudoku-hard-1", settings, build)
+        return cached_arrays("sudoku-hard-1", settings, build)
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split [rows, length]; no puzzle is a symmetry of another, in this split or the others."""
@@ -97,7 +97,7 @@ class SudokuHard(SudokuBoard):
 
 
 class SudokuGeneration(SudokuBoard):
-    """Complete boards out of nothing: the input is always blank, every valid board is right.
+    """Unconditional generation of boards: the input is always blank, and every valid board is correct.
 
     All rows share their one input, so the splits are disjoint by board instead.
     """
@@ -142,12 +142,16 @@ class SudokuGeneration(SudokuBoard):
         total = sum(self._counts.values())
         settings = {"size": self.size, "boards": total, "seed": self.seed, "source": self.source}
         if self.source == "generator":
-            return kept("sudoku-boards-1", settings, lambda: {"boards": distinct_boards(self.size, total, self.seed)})
+            return cached_arrays(
+                "sudoku-boards-1", settings, lambda: {"boards": distinct_boards(self.size, total, self.seed)}
+            )
         path = extreme_file(*TRAIN_FILES)
-        return kept("sudoku-boards-1", settings | {"file": file_hash(path)}, lambda: self._answers(path, total))
+        return cached_arrays(
+            "sudoku-boards-1", settings | {"file": file_hash(path)}, lambda: self._answers(path, total)
+        )
 
     def _answers(self, path: Path, total: int) -> Arrays:
-        """Return different answers of the file; puzzles may share theirs, so a few more are read than are needed."""
+        """Return distinct answers of the file; puzzles may share one, so a few more are read than needed."""
         lines = np.random.default_rng(self.seed).permutation(rows_of(path))
         boards = distinct_puzzles(path, lines[: total + total // 10]).solutions
         _, first = np.unique(boards, axis=0, return_index=True)

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from gram.compiled import on_all_cores
 from gram.progress import bar
-from gram.tasks.store import Arrays, kept
+from gram.tasks.store import Arrays, cached_arrays
 from gram.tasks.sudoku.solver import (
     MANY_GUESSES,
     Cells,
@@ -243,7 +243,7 @@ class Redigger:
             "versions": self._versions,
             "seed": seed,
         }
-        self._stock = kept("sudoku-redig-2", settings, lambda: self._build(difficulty, seed))
+        self._stock = cached_arrays("sudoku-redig-2", settings, lambda: self._build(difficulty, seed))
 
     def _build(self, difficulty: float, seed: int) -> Arrays:
         """Make the stock; every puzzle has random numbers of its own, so it depends on the seed alone."""

@@ -252,7 +252,7 @@ def solve_all(
 
 @dataclass(frozen=True)
 class Solved:
-    """What the search says of each board."""
+    """The results of the search for each board."""
 
     counts: Integers
     """[rows] number of solutions, up to the limit"""

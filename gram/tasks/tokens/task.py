@@ -147,7 +147,7 @@ class TokenFile(Task):
         return {"data": self.split_hash()} if self.puzzles else None
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Judge outputs [rows, length]: by the plugin, or valid if equal to a known target where that has labels.
+        """Verify outputs [rows, length]: by the plugin, or valid if equal to a known target where that has labels.
 
         The conflicts are the tokens that differ from the nearest known target; of a plugin, 1 if it says no. The answer
         to an input that is not in the data cannot be verified: it is never valid, and all its tokens are conflicts.
@@ -191,7 +191,7 @@ class TokenFile(Task):
         return np.unique(targets, axis=0) if count else None
 
     def canonical(self, outputs: Tokens) -> Tokens:
-        """Set the positions that no target labels to 0: what stands there means nothing."""
+        """Set the positions without a label in any target to 0."""
         return np.where(self._labelled, outputs, 0)
 
     @cached_property
