@@ -244,11 +244,6 @@ class ARC(Task):
         grid = self.grid_of(tokens, given)
         return "(no grid)" if grid is None else "\n".join(" ".join(map(str, row)) for row in grid.tolist())
 
-    def render_coloured(self, tokens: Tokens, given: Tokens | None = None) -> str:
-        """Render the grid in ARC's colours with the escape sequences of a terminal."""
-        lines = self.render(tokens, given).split("\n")
-        return "\n".join("".join(_painted(cell) if cell.isdigit() else cell for cell in line) for line in lines)
-
     def draw(self, axes: "Axes", tokens: Tokens, given: Tokens | None = None) -> None:
         """Draw the grid of one canvas [LENGTH] in ARC's colours, with a cross where the known answer differs."""
         from matplotlib.colors import ListedColormap
@@ -283,9 +278,3 @@ def _grid_only(canvases: Tokens) -> Tokens:
 def _contains(ascending: Hashes, wanted: Hashes) -> NDArray[np.bool_]:
     """Return which of `wanted` are in `ascending`, without sorting its millions again as np.isin does."""
     return np.searchsorted(ascending, wanted, side="left") < np.searchsorted(ascending, wanted, side="right")
-
-
-def _painted(digit: str) -> str:
-    red, green, blue = (int(PALETTE[int(digit)][start : start + 2], 16) for start in (1, 3, 5))
-    ink = 30 if red + green + blue > 380 else 97  # black on light colours, white on dark ones
-    return f"\x1b[{ink};48;2;{red};{green};{blue}m{digit}\x1b[0m"
