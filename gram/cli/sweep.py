@@ -1,4 +1,4 @@
-"""Several runs of one recipe, side by side: every combination of the given values; what was interrupted goes on."""
+"""Several runs of one recipe, side by side: every combination of the given values; interrupted ones are resumed."""
 
 import os
 import statistics

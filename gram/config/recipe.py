@@ -61,9 +61,9 @@ class TrainConfig(Section):
     slots: int = Field(128, ge=1)
     """Examples in one update (the batch)."""
     pool: int = Field(0, ge=0)
-    """Examples under way at once, a multiple of `slots`: each update takes a random part of them, each once per round.
+    """Active examples, a multiple of `slots`: each update uses a random part of them, each one once per round.
 
-    0 keeps only the batch under way, as published; the weights then see an example in consecutive updates."""
+    With 0 only one batch is active, as published; the weights then see an example in consecutive updates."""
     micro_batch: int = Field(0, ge=0)
     """Slots whose gradient is computed at a time, to save memory; 0: at most 32 on a CPU, where it is faster, all
     elsewhere."""
@@ -94,7 +94,7 @@ class TrainConfig(Section):
     release: float = Field(0.0, ge=0, le=1)
     """Chance at every step that a slot whose answer is right takes a new example; the others learn to stay there."""
     halt_in_training: bool = False
-    """Release a slot when its halt head says so (deterministic models); otherwise every slot runs to the end."""
+    """Release a slot when its halt head predicts a correct output (deterministic models only)."""
     explore: float = Field(0.1, ge=0, le=1)
     """With halting: chance that a slot must run a random minimum number of steps."""
     log_every: int = Field(20, ge=1)
@@ -102,7 +102,7 @@ class TrainConfig(Section):
     eval_every: int = Field(500, ge=1)
     """Steps between evaluations on a fixed subset of the validation split."""
     save_every: int = Field(200, ge=1)
-    """Steps between checkpoints, from which `gram train --resume` goes on."""
+    """Steps between checkpoints, from which `gram train --resume` resumes."""
     eval_inputs: int = Field(64, ge=1)
     """Inputs in that subset."""
     eval_width: int = Field(8, ge=1)

@@ -29,7 +29,7 @@ class SampleOptions:
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of all noise."""
     halt: bool = False
-    """Stop a trajectory when its halt head says so."""
+    """Stop a trajectory when its halt head predicts a correct output."""
     halt_at: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Halt once the predicted probability of being correct exceeds this (models that halt by a sigmoid)."""
     decode: Literal["argmax", "sample"] = "argmax"

@@ -19,11 +19,11 @@ class Limits:
     body: int = 64 * 1024
     """bytes of a request's body"""
     queue: int = 256
-    """requests that are waiting or under way; the next one gets a 503"""
+    """waiting and active requests; further ones get a 503"""
     seconds: float = 30.0
     """a request that takes longer gets what has been found so far"""
     drain: float = 10.0
-    """seconds that requests under way have left after SIGTERM"""
+    """seconds that active requests have left after SIGTERM"""
     idle: float = 15.0
     """seconds after which a connection without a request is closed"""
 

@@ -90,7 +90,7 @@ def stored_task(
     Args:
         name: of the task.
         options: as stored with the model; a `plugin` among them is left out, because it is code.
-        vocab_size: the model's, for a task whose data is not at hand.
+        vocab_size: the model's, for a task whose data is not available.
         length: the same.
         shape: rows and columns of the board, the same.
         own: a task of the user's, which is run; it gets the stored options.

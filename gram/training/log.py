@@ -42,7 +42,7 @@ class RunLog:
         if folder is None:
             return
         if wandb:
-            # The same name and id after a resume, so that the curves go on.
+            # The same name and id after a resume, so that the curves continue.
             name = folder.resolve().name
             self.online = wandb_package().init(project=wandb, name=name, id=name, dir=str(folder), resume="allow")
         self._hook, threading.excepthook = threading.excepthook, _leave_to_the_next_write
@@ -112,15 +112,15 @@ class RunLog:
         self.pending.clear()
         return means
 
-    def write(self, step: int, figures: dict[str, float]) -> None:
+    def write(self, step: int, metrics: dict[str, float]) -> None:
         """Append one line."""
         if self.file is None:
             return
-        line = json.dumps({"step": step, **{k: _finite(v) for k, v in figures.items()}}) + "\n"
+        line = json.dumps({"step": step, **{k: _finite(v) for k, v in metrics.items()}}) + "\n"
         self.file.write(line)
         self.file.flush()
         self._count(line)
-        finite = {k: v for k, v in figures.items() if math.isfinite(v)}
+        finite = {k: v for k, v in metrics.items() if math.isfinite(v)}
         try:
             self.board.log_metrics(finite, step)
         except ValueError as error:  # Lightning calls every failure of TensorBoard one

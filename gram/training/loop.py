@@ -226,11 +226,11 @@ class Run:
             options = validation_options(self.recipe, self.task)
             count = min(self.recipe.train.eval_inputs, len(examples.distinct().rows)) * options.width
             with stop.at_once(message), bar.part("validation", count) as advance:
-                figures = validate(self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance)
-            log.write(step, figures)
-            self._watch(figures)
+                metrics = validate(self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance)
+            log.write(step, metrics)
+            self._watch(metrics)
             if self.recipe.train.keep == "best":
-                metric = figures[f"validation_{HEADLINES[self.task.scoring][0]}"]
+                metric = metrics[f"validation_{HEADLINES[self.task.scoring][0]}"]
                 if self.best is not None and metric < self.best:
                     return
                 self.best = metric
@@ -284,9 +284,9 @@ class Run:
         self._watch(means)
         return summary(means)
 
-    def _watch(self, figures: dict[str, float]) -> None:
+    def _watch(self, metrics: dict[str, float]) -> None:
         for watch in self.watches:
-            if (warning := watch.notice(figures)) is not None:
+            if (warning := watch.notice(metrics)) is not None:
                 self.console.print(warning)
 
     def _save(self, log: RunLog, *, unvalidated: bool) -> None:

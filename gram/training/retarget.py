@@ -43,7 +43,7 @@ class Retarget:
         return self.feeder.generator.integers(2**32, size=self.sharding.slots)[self.sharding.own]
 
     def _exchanged(self, rows: Rows, outputs: Tensor) -> Tensor:
-        """Deal the slots' own targets and the reserve anew, as near to the outputs as they can be: [rows, length].
+        """Reassign the slots' own targets and the reserve, as near to the outputs as possible: [rows, length].
 
         Every target stays with one slot, or waits until one comes near: the nearest of all training targets would
         favour the plain ones. So what the model draws too rarely piles up in the reserve until it is the nearest.

@@ -14,7 +14,7 @@ from gram.training.distributed import SlotSharding
 class SlotFeeder:
     """Distributes the examples of a training split to slots.
 
-    In a run of several processes, each keeps track of the examples of all slots and returns those of its own.
+    In a run of several processes, each keeps track of the examples of all slots and returns its own.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ def validate(
         fabric=fabric,
         progress=progress,
     )
-    figures = {f"validation_{key}": result[key] for key in headlines(task)}
+    metrics = {f"validation_{key}": result[key] for key in headlines(task)}
     device = fabric.device
     inputs, targets = (
         torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
@@ -52,4 +52,4 @@ def validate(
     if model.puzzle_embeddings is not None and examples.puzzle_ids is not None:
         ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
     own = model.validation_metrics(inputs, targets, puzzle_ids=ids, seed=config.seed)
-    return figures | {f"validation_{name}": value for name, value in own.items()}
+    return metrics | {f"validation_{name}": value for name, value in own.items()}

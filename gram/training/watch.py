@@ -60,11 +60,11 @@ class MemorisationWatch:
         self.behind = 0
         self.warned = False
 
-    def notice(self, figures: dict[str, float]) -> str | None:
+    def notice(self, metrics: dict[str, float]) -> str | None:
         """Process one line of the log; return the warning, once, after two validations that are far behind."""
-        if (rollout := figures.get("rollout_accuracy", math.nan)) == rollout:
+        if (rollout := metrics.get("rollout_accuracy", math.nan)) == rollout:
             self.recent.append(rollout)
-        if (validation := figures.get("validation_accuracy_all_samples")) is None or not self.recent:
+        if (validation := metrics.get("validation_accuracy_all_samples")) is None or not self.recent:
             return None
         training, self.recent = sum(self.recent) / len(self.recent), []
         far = training >= SOLVED and validation < KEPT * training

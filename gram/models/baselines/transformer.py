@@ -139,7 +139,7 @@ class Denoiser(nn.Module):
 
     def forward(self, inputs: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
         """inputs, noisy [rows, length], time [rows] in [0, 1] -> logits [rows, length, vocabulary]."""
-        if isinstance(self.head, PatchDecoder):  # an image is generated from nothing: the input is blank
+        if isinstance(self.head, PatchDecoder):  # images are generated unconditionally: the input is blank
             x = self.patches(noisy)
         else:
             x = self.scale * (self.inputs[inputs] + self.noisy[noisy])

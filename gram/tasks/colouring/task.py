@@ -183,7 +183,7 @@ class Colouring(Task):
         return self.renumber(inputs, targets, generator.random((len(inputs), self.size)).argsort(axis=1))
 
     def renumber(self, inputs: Tokens, targets: Tokens, order: Tokens) -> tuple[Tokens, Tokens]:
-        """Make vertex order[row, i] the vertex i; the colours are named anew, in order of first use.
+        """Make vertex order[row, i] the vertex i; the colours are renamed in order of first use.
 
         order [rows, size] holds a permutation in each row; inputs and targets are [rows, length].
         """

@@ -239,7 +239,7 @@ def first_in_order(mask: int, order: Integers) -> int:
 
 @compiled
 def solve_all(
-    boards: Digits, peers: Cells, units: Cells, orders: Integers, limit: int, first: Digits, figures: Integers
+    boards: Digits, peers: Cells, units: Cells, orders: Integers, limit: int, first: Digits, results: Integers
 ) -> None:
     """Search every board [rows, cells]; write the first solution [rows, cells], and solutions and guesses [rows, 2]."""
     candidates = np.empty(boards.shape[1], dtype=np.int32)
@@ -247,7 +247,7 @@ def solve_all(
         candidates_of(boards[row], units.shape[1], candidates)
         # Either one order for all boards or one for each.
         order = orders[row % len(orders)]
-        figures[row] = search(candidates, peers, units, order, first[row : row + 1], limit)
+        results[row] = search(candidates, peers, units, order, first[row : row + 1], limit)
 
 
 @dataclass(frozen=True)
@@ -273,14 +273,14 @@ def solve(boards: NDArray[Any], *, limit: int = 2, orders: Integers | None = Non
     layout = geometry(round(boards.shape[1] ** 0.5))
     boards = np.ascontiguousarray(boards, dtype=np.int8)
     first = np.zeros_like(boards)
-    figures = np.zeros((len(boards), 2), dtype=np.int32)
+    results = np.zeros((len(boards), 2), dtype=np.int32)
 
     def solve_some(rows: slice) -> None:
         some_orders = layout.ascending[None] if orders is None else orders[rows]
-        solve_all(boards[rows], layout.peers, layout.units, some_orders, limit, first[rows], figures[rows])
+        solve_all(boards[rows], layout.peers, layout.units, some_orders, limit, first[rows], results[rows])
 
     on_all_cores(solve_some, [slice(start, start + 256) for start in range(0, len(boards), 256)])
-    return Solved(counts=figures[:, 0], guesses=figures[:, 1], first=first)
+    return Solved(counts=results[:, 0], guesses=results[:, 1], first=first)
 
 
 def list_solutions(board: NDArray[Any], *, limit: int, guess_limit: int = MANY_GUESSES) -> Digits:
