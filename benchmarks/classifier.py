@@ -9,11 +9,62 @@ import time
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import Tensor
 
-from gram.evaluation.classifier import WEIGHTS, accuracy, save_classifier, train_classifier
+from gram.evaluation.classifier import REAL, WEIGHTS, DigitClassifier
 from gram.evaluation.image_scores import TASKS, real_images, statistics
+from gram.files import write_whole
+from gram.tasks.images import LabelledImages
 
 EPOCHS = {"mnist": 2, "digits": 100}
+
+
+def train_classifier(images: LabelledImages, *, brightest: int, epochs: int, seed: int = 0) -> DigitClassifier:
+    """Train a classifier of grey images; half of them are thresholded, so that it handles black and white ones.
+
+    Args:
+        images: grey images and their digits.
+        brightest: the value of a white pixel.
+        epochs: passes over the images.
+        seed: of the initial weights, the order, and the thresholds.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    pixels, labels = torch.from_numpy(images.grey / brightest).float(), torch.tensor(images.labels).long()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = DigitClassifier(pixels.shape[-1])
+    optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.05)
+    steps = epochs * (len(pixels) // 128)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=steps)
+    for _ in range(epochs):
+        order = torch.randperm(len(pixels), generator=generator)
+        for chosen in order[: len(order) // 128 * 128].view(-1, 128):
+            grey = pixels[chosen]
+            threshold = 0.3 + 0.4 * torch.rand(len(grey), 1, 1, generator=generator)
+            binary = torch.rand(len(grey), 1, 1, generator=generator) < 0.5
+            _, logits = network(torch.where(binary, (grey > threshold).float(), grey))
+            optimizer.zero_grad()
+            F.cross_entropy(logits, labels[chosen], label_smoothing=0.05).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+    return network.half().float().eval()  # as it will be stored: the statistics must be of the same network
+
+
+@torch.inference_mode()
+def accuracy(network: DigitClassifier, pixels: Tensor, labels: Tensor) -> float:
+    """Return the fraction of the images [images, side, side] that are classified correctly."""
+    batches = zip(torch.split(pixels, 500), torch.split(labels, 500), strict=True)
+    right = [network(some)[1].argmax(1) == true for some, true in batches]
+    return float(torch.cat(right).float().mean())
+
+
+def save_classifier(path: Path, network: DigitClassifier, real: dict[str, Tensor]) -> None:
+    """Write the weights, in half precision, and the statistics of the real images."""
+    weights = {name: tensor.half().contiguous() for name, tensor in network.state_dict().items()}
+    tensors = {**weights, **{REAL + name: tensor for name, tensor in real.items()}}
+    write_whole(path, lambda part: save_file(tensors, part))
 
 
 def main() -> None:

@@ -49,7 +49,9 @@ BOARD = "Q..../...../...../...../....."
 MEMORY = 12 * 2**30
 """Bytes of address space: what asks for more must say so in a sentence."""
 PATIENCE = 20
-"""Seconds after which an invocation that is merely long is broken off."""
+"""Seconds after which an invocation that is merely long is interrupted."""
+LONGEST = 1800
+"""Seconds after which a resumed command counts as stuck, also on a busy machine."""
 CODES = (0, 1, 2, 3, 130, 143)
 
 
@@ -146,7 +148,7 @@ def invocations(trials: Trials, count: int, run: Path) -> None:
         code, said, escaped = call(*line)
         shown = " ".join(word if len(word) < 60 else f"{word[:20]}..." for word in line)
         trials.counts["invocations"] += 1
-        trials.counts[f"exit {code}" if not isinstance(escaped, TookLong) else "broken off as too long"] += 1
+        trials.counts[f"exit {code}" if not isinstance(escaped, TookLong) else "interrupted as too long"] += 1
         if escaped is not None and not isinstance(escaped, TookLong):
             trials.blame("traceback", f"{shown}: {type(escaped).__name__}: {str(escaped)[:200]}")
         elif escaped is None and (code not in CODES or "Traceback" in said):
@@ -235,7 +237,7 @@ def _prepared(trials: Trials, folder: str, name: str) -> Path:
 
 def _finish(trials: Trials, line: list[str], out: Path) -> tuple[str, int]:
     process = start(*line, folder=out)
-    said, _ = process.communicate(timeout=300)
+    said, _ = process.communicate(timeout=LONGEST)
     return said.decode(errors="replace"), process.returncode
 
 

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, that notice damage, and folders that one process uses at a time."""
+"""Atomic writes, JSON files that detect damage, and locks on folders."""
 
 import errno
 import hashlib
@@ -25,7 +25,7 @@ NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTS
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, then rename: a crash never leaves half a file."""
+    """Write a file atomically: to a temporary file next to `path`, which is flushed and then renamed."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     # Created here, so that it has the permissions that the umask gives to any new file.
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
@@ -50,7 +50,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def write_json(path: Path, content: dict[str, Any], *, sealed: bool = True) -> None:
-    """Write a JSON file whole; with a seal, `read_json` refuses it after any change."""
+    """Write a JSON file atomically; with a seal, `read_json` detects any later change."""
     if sealed:
         content = {**content, SEAL: _digest(content)}
     write_whole(path, lambda target: target.write_text(json.dumps(content, indent=2) + "\n"))
@@ -66,7 +66,7 @@ def read_json(path: Path) -> Any:
         seal = content.pop(SEAL)
         if seal != _digest(content):
             raise GramError(
-                f"{path} is damaged: its content is not what gram wrote. If you changed it on purpose, remove "
+                f"{path} is damaged: its content does not match its checksum. If you changed it on purpose, remove "
                 f"the line '{SEAL}'."
             )
     return content
@@ -79,9 +79,9 @@ def _digest(content: dict[str, Any]) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder that is being written; `GramError` if one is at work there.
+    """Lock a folder against other processes; raise `GramError` if one of them has locked it.
 
-    The lock belongs to the process and ends with it, however it ends. Where the system has no such locks (Windows, some
+    The lock ends with the process, however that ends. Where the system has no such locks (Windows, some
     network file systems), nothing is locked.
     """
     try:

@@ -1,4 +1,4 @@
-"""The machine at hand: which device, and an allocator that does not give memory back at every step."""
+"""The device, its precision, and the memory allocator."""
 
 import ctypes
 import subprocess
@@ -38,9 +38,9 @@ def keep_freed_memory() -> bool:
 
 @cache
 def multiplies_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 matrices.
+    """Return whether this CPU multiplies bfloat16 matrices.
 
-    Some announce instructions for it that the system forbids, and a process that tries them dies: a child tries.
+    Some CPUs announce instructions for it that the system forbids, which ends the process: a child process tries them.
     """
     trial = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
     return subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False).returncode == 0
@@ -58,7 +58,7 @@ def convolutions_are_faster() -> bool:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Return the bytes that are free on a GPU; None for a CPU, whose memory is not what limits a batch."""
+    """Return the free bytes of a GPU; None for a CPU, whose memory does not limit a batch."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     if device.type == "mps":
@@ -67,13 +67,13 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def check_precision(precision: str, device: str) -> None:
-    """Refuse an arithmetic that this machine does not have."""
+    """Raise `GramError` for a precision that this machine does not support."""
     if precision == "bf16-mixed" and device == "cpu" and not multiplies_bfloat16():
         raise GramError("This CPU cannot multiply in bfloat16: set train.precision to 32-true.")
 
 
 def choose_device(name: str) -> str:
-    """Resolve `auto`, and refuse a device that this machine does not have."""
+    """Resolve `auto`; raise `GramError` for a device that is not available."""
     available = ["cpu"]
     if torch.backends.mps.is_available():
         available.append("mps")
@@ -84,7 +84,7 @@ def choose_device(name: str) -> str:
     kind, colon, number = name.partition(":")
     known = kind in available and (not colon or (kind == "cuda" and number.isdecimal()))
     if not known or (number and int(number) >= torch.cuda.device_count()):
-        raise GramError(f"Device '{name}' is not available here; choose from {', '.join(available)} or auto.")
+        raise GramError(f"Device '{name}' is not available; choose from {', '.join(available)} or auto.")
     return name
 
 

@@ -1,4 +1,4 @@
-"""The processes that torchrun or SLURM has started together, as their environment variables tell it."""
+"""The processes that torchrun or SLURM has started together, from their environment variables."""
 
 import os
 
@@ -6,7 +6,7 @@ from gram.errors import GramError
 
 
 def started_processes() -> tuple[int, int]:
-    """Return how many processes there are per node, and how many nodes; (1, 1) for a process on its own."""
+    """Return how many processes there are per node, and how many nodes; (1, 1) for a single process."""
     environment = os.environ
     if "LOCAL_WORLD_SIZE" in environment and "WORLD_SIZE" in environment:  # torchrun
         per_node = _number("LOCAL_WORLD_SIZE", least=1)
@@ -21,7 +21,7 @@ def started_processes() -> tuple[int, int]:
 
 
 def process_rank() -> int:
-    """Return the number of this process among those that were started together; 0 for a process on its own."""
+    """Return the number of this process among those that were started together; 0 for a single process."""
     per_node, nodes = started_processes()
     if per_node * nodes == 1:
         return 0
@@ -30,7 +30,7 @@ def process_rank() -> int:
 
 
 def is_first_process() -> bool:
-    """Return whether this process speaks and writes for all that were started with it."""
+    """Return whether this process prints and writes for all processes of the run."""
     return process_rank() == 0
 
 

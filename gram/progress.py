@@ -67,7 +67,7 @@ class TrainingBar:
             self.progress.stop()
 
     def advance(self, metrics: str) -> None:
-        """Count a step; `metrics` is the news of this step, often none."""
+        """Count a step; `metrics` is the new text, often empty."""
         self.done, self.shown = self.done + 1, metrics or self.shown
         if self.progress is not None and self.line is not None:
             self.progress.advance(self.line)
@@ -93,7 +93,7 @@ def _with_text_below(console: Console, text: Callable[[], str]) -> "Progress":
     from rich.text import Text
 
     class Bars(Progress):
-        """Bars, and below them a text: beside them it would be cut at 80 columns."""
+        """Bars with a text below them, because next to them it would be cut at 80 columns."""
 
         def get_renderables(self) -> Iterable[RenderableType]:
             yield self.make_tasks_table(self.tasks)

@@ -1,4 +1,4 @@
-"""The public face of a trained model: load it, give it a puzzle, get answers that say whether they were verified."""
+"""The public API of a trained model: load it, solve puzzles, and get answers with their verification."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -64,9 +64,9 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
 
     @property
     def reasoner(self) -> "Reasoner":
-        """The model, if it thinks in steps; `GramError` for a generative one, which draws whole outputs."""
+        """The model, if it is recursive; raises `GramError` for a baseline without supervision steps."""
         if not self.model.recursive:
-            raise GramError("This model draws whole outputs: it has no supervision steps, states or heads to look at.")
+            raise GramError("This model samples whole outputs and has no supervision steps, states or heads.")
         return cast("Reasoner", self.model)
 
     @classmethod
@@ -87,7 +87,9 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
             plugin=plugin,
         )
         if (made.vocab_size, made.length) != (model.vocab_size, model.length):
-            raise GramError(f"{folder} holds a model of another shape than its task {made.name}: it cannot be used.")
+            raise GramError(
+                f"{folder} contains a model that does not fit its task {made.name}: its vocabulary or length differs."
+            )
         if (table := load_puzzle_table(folder)) is not None:
             made.check_puzzle_table(table)
         return cls(model.to(target), made, recipe, split_hash=config.get("split_hash"), folder=folder)
@@ -113,7 +115,7 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
         return Solver(model.to(self.model.device).eval(), task, recipe, folder=self.folder)
 
     def check_data(self) -> None:
-        """Raise `GramError` if the data is not what the model was trained on: test inputs might be training ones."""
+        """Raise `GramError` if the data is not that of the training: test inputs might have been trained on."""
         if self.split_hash is not None and self.split_hash != (found := self.task.split_hash()):
             raise GramError(
                 f"The data of {self.task.name} is not what the model was trained on (split {self.split_hash} then, "
@@ -137,7 +139,7 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
         coverage: float = 0.95,
         **options: Any,
     ) -> Result:
-        """Sample trajectories for one puzzle (text, or tokens [length] as a list, array or tensor) and judge them.
+        """Sample trajectories for one puzzle (text, or tokens [length] as a list, array or tensor) and verify them.
 
         Without `until`, sample `width` trajectories. With it, sample waves of them until "first" (a verified solution),
         "all" (an estimated fraction `coverage` of all solutions), seconds ("10s" or a float) or samples (an int).
@@ -210,20 +212,20 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
         coverage: float = 0.95,
         **options: Any,
     ) -> Anytime:
-        """Think step by step: iterate over what is returned for boards, values and who halted; then see `result`."""
+        """Solve step by step: iterate over the returned object for the outputs of every step; then call `result`."""
         given = self._given(puzzle, puzzle_id)
         chosen = self.with_options(**options)
         goal = Until.parse(until)
         return Anytime(self.reasoner, self.task, given, chosen, goal, puzzle_id=puzzle_id, coverage=coverage)
 
     def result(self, search: Search, rule: Rule | None = None) -> Result:
-        """The answers that a search has come to, at any moment after its first step."""
+        """Return the answers of a search so far, at any time after its first step."""
         rule = self.rule(rule)
         options = replace(search.options, width=search.found.steps.shape[1])
         return replace(self._judged(search.given, options, search.found, rule), stopped=search.reason)
 
     def rule(self, rule: Rule | None) -> Rule:
-        """The given rule, if this task allows it; by default "verified" where there is a checker, else "vote"."""
+        """Return the given rule if the task allows it; the default is "verified" with a checker, else "vote"."""
         rule = rule or ("verified" if self.task.has_rules else "vote")
         check_rule(rule, has_rules=self.task.has_rules)
         if rule in BY_HEADS:
@@ -240,11 +242,11 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
         return judged(self.task, given, options, trajectories, rule, settings=self.supported(options))
 
     def with_options(self, **options: Any) -> SampleOptions:
-        """The model's own sampling options with some of them changed."""
+        """Return the model's own sampling options with some of them changed."""
         unknown = [name for name in options if name not in SampleOptions.__dataclass_fields__]
         if unknown:
             known = ", ".join(SampleOptions.__dataclass_fields__)
-            raise GramError(f"There is no sampling option '{unknown[0]}'; there is {known}.")
+            raise GramError(f"There is no sampling option '{unknown[0]}'. The options are {known}.")
         supported = self.model.supported
         unsupported = [name for name in options if name not in supported]
         if "keep_steps" in unsupported:
@@ -269,9 +271,9 @@ class Solver(ModelHubMixin, library_name="gram-reasoning", tags=["recursive-reas
         if tokens.shape != (self.task.length,):
             raise GramError(f"{self.task.name} takes {self.task.length} tokens, not an array of shape {tokens.shape}.")
         if not np.issubdtype(tokens.dtype, np.integer):
-            raise GramError(f"Tokens of {self.task.name} are whole numbers, not {tokens.dtype}.")
+            raise GramError(f"Tokens of {self.task.name} must be whole numbers, not {tokens.dtype}.")
         if tokens.min() < 0 or tokens.max() >= self.task.vocab_size:
-            raise GramError(f"Tokens of {self.task.name} lie in 0..{self.task.vocab_size - 1}.")
+            raise GramError(f"Tokens of {self.task.name} must lie in 0..{self.task.vocab_size - 1}.")
         return tokens.astype(np.int64)
 
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 from torch import Tensor
 
 from gram.config import ModelConfig, Recipe, parse_recipe
-from gram.models.base import Carry, Rows
+from gram.models.carry import Carry, Rows
 from gram.models.reasoner import Reasoner
 from gram.tasks.base import IGNORE
 from gram.tasks.nqueens import NQueens

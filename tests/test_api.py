@@ -75,7 +75,7 @@ def test_a_recipe_by_name_with_overrides(tmp_path: Path) -> None:
     assert solver.task.name == "nqueens-4"
     again = gram.train(solver.recipe, out=tmp_path / "again", start=tmp_path / "run", quiet=True)
     assert again.recipe == solver.recipe
-    with pytest.raises(gram.GramError, match="exists already"):
+    with pytest.raises(gram.GramError, match="already exists"):
         gram.train("nqueens-8/gram", out=tmp_path / "run", quiet=True)
 
 

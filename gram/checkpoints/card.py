@@ -76,4 +76,4 @@ def read_card(folder: Path) -> dict[str, Any]:
         about: dict[str, Any] = yaml.safe_load(header)["gram"]
         return {key: about[key] for key in ("task", "parameters", "settings", "results")}
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
-        raise GramError(f"{path} is missing or no model card of gram's ({type(error).__name__}).") from error
+        raise GramError(f"{path} is missing, or not a model card that gram wrote ({type(error).__name__}).") from error

@@ -13,7 +13,7 @@ PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What the model card of a shipped model says."""
+    """The contents of a shipped model's card."""
 
     name: str
     task: str
@@ -82,5 +82,5 @@ def _download(repo_id: str) -> Path:
         return Path(snapshot_download(repo_id, allow_patterns=["*.json", "*.safetensors"]))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise GramError(
-            f"'{repo_id}' is no folder here, and the hub has no such model ({type(error).__name__})."
+            f"'{repo_id}' is not a folder, and the hub has no such model ({type(error).__name__})."
         ) from error

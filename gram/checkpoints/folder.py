@@ -27,7 +27,7 @@ def save_model(
     extra: dict[str, Any] | None = None,
     puzzle_table: dict[str, Any] | None = None,
 ) -> None:
-    """Write the folder; each file appears whole or not at all. `puzzle_table` says what the puzzle ids stand for."""
+    """Write the folder; each file is written atomically. `puzzle_table` describes the puzzle ids."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "format": FORMAT,
@@ -46,14 +46,14 @@ def save_model(
 
 
 def _structure_of(model: Model) -> dict[str, Any]:
-    """The entry of config.json for what a network with structure built in knows of its task; none for others."""
+    """Return the entry of config.json with the built-in structure of the task; empty for other models."""
     if not model.structure.constraints:
         return {}
     return {"structure": {"constraints": model.structure.constraints, "symbols": list(model.structure.symbols)}}
 
 
 def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
-    """Read a folder: the model in evaluation mode, its recipe, and the whole of config.json."""
+    """Read a folder; return the model in evaluation mode, its recipe, and all of config.json."""
     config_path, weights_path = folder / CONFIG_FILE, folder / WEIGHTS_FILE
     for path in (config_path, weights_path):
         if not path.is_file():
@@ -70,7 +70,7 @@ def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
     sizes = {"vocab_size": config["vocab_size"], "length": config["length"]}
     header = read_header(weights_path)
     header.check_sizes(config_path, {**sizes, **recipe.model_dump(include={"model"})})
-    with torch.device("meta"):  # the shapes alone: nothing is allocated for a config.json that its weights do not fit
+    with torch.device("meta"):  # only shapes: nothing is allocated before the weights are known to fit
         check_shapes(build_model(recipe, **sizes, structure=structure), header)
     model = build_model(recipe, **sizes, structure=structure)
     load_weights(model, weights_path)
@@ -78,7 +78,7 @@ def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
 
 
 def read_structure(path: Path, config: dict[str, Any]) -> Structure:
-    """What config.json says of the task's structure, checked against its length and vocabulary."""
+    """Return the task's structure in config.json, checked against its length and vocabulary."""
     content = config.get("structure", {})
     length, vocab_size = config["length"], config["vocab_size"]
     try:
@@ -93,7 +93,7 @@ def read_structure(path: Path, config: dict[str, Any]) -> Structure:
 
 
 def check_format(path: Path, found: int) -> None:
-    """Refuse what another version of gram has written."""
+    """Raise `GramError` for a file of another version of gram."""
     if found > FORMAT:
         raise GramError(f"{path} has format {found}, newer than this gram reads ({FORMAT}): upgrade gram.")
     if found < FORMAT:
@@ -101,7 +101,7 @@ def check_format(path: Path, found: int) -> None:
 
 
 def load_puzzle_table(folder: Path) -> dict[str, Any] | None:
-    """What the puzzle ids of a model stand for; None for a model without."""
+    """Return what the puzzle ids of a model stand for; None for a model without."""
     path = folder / PUZZLES_FILE
     return read_json(path) if path.exists() else None
 
@@ -133,7 +133,7 @@ def load_weights(model: Model, path: Path) -> None:
 
 
 def check_shapes(model: Model, header: Header) -> None:
-    """Refuse weights that are not of this model; the model may be on the meta device."""
+    """Raise `GramError` if the weights do not fit this model, which may be on the meta device."""
     path = header.path
     if header.kind not in (None, model.checkpoint_type):  # an MDLM and an absorbing D3PM have the same tensors
         raise GramError(

@@ -1,4 +1,4 @@
-"""Convert a model folder of an older version of gram to the present format."""
+"""Convert a model folder of an older version of gram to the current format."""
 
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def migrate(folder: Path) -> list[str]:
 
 
 def converted(recipe: dict[str, Any]) -> dict[str, Any]:
-    """Return a recipe of format 1 in the present form."""
+    """Convert a recipe of format 1 to the current format."""
     recipe = {name: dict(section) if isinstance(section, dict) else section for name, section in recipe.items()}
     generative = recipe.pop("generative", None)
     if generative is not None:

@@ -51,7 +51,7 @@ NAMES = {
 
 
 class Settings(BaseModel):
-    """What the shapes do not tell, under the published names; other keys of a published configuration are ignored."""
+    """Settings that do not follow from the shapes, under their published names; other keys are ignored."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -78,13 +78,13 @@ class Settings(BaseModel):
 def import_checkpoint(
     path: Path, kind: str, out: Path, *, task: str = "none", overrides: Mapping[str, object] | None = None
 ) -> Path:
-    """Turn a published checkpoint into the new model folder `out`; published models name no task, so `task` may."""
+    """Turn a published checkpoint into the new model folder `out`; `task` is the task that it was trained on."""
     if out.exists():
-        raise GramError(f"{out} exists already: choose another folder with --out, or remove it.")
+        raise GramError(f"{out} already exists: choose another folder with --out, or remove it.")
     known = None if task == "none" else make_task(task)
     model, config, objective = import_published(path, kind, overrides=overrides)
     if known is not None and (known.vocab_size, known.length) != (model.vocab_size, model.length):
-        raise GramError(f"{path} was not trained on {task}: its vocabulary or length is another.")
+        raise GramError(f"{path} was not trained on {task}: its vocabulary or length differs.")
     # The published evaluation runs every example to the last step, and a deterministic model has one trajectory.
     evaluation = SampleOptions(depth=config.supervision_steps, width=1)
     recipe = Recipe(task=TaskConfig(name=task), model=config, objective=objective, eval=evaluation)
@@ -114,7 +114,7 @@ def import_published(
 
 
 def published_name(name: str) -> str | None:
-    """The published name of one of our tensors; None for the value head, which the published models lack."""
+    """Return the published name of one of our tensors; None for the value head, which the published models lack."""
     if name.startswith("decoder.value."):
         return None
     for ours, theirs in NAMES.items():
@@ -123,7 +123,7 @@ def published_name(name: str) -> str | None:
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], str]:
-    """The weights under their bare published names, and the file's own configuration as JSON."""
+    """Return the weights under their bare published names, and the file's own configuration as JSON."""
     if not path.is_file():
         raise GramError(f"There is no checkpoint file at {path}.")
     content, config = {}, "{}"
@@ -150,10 +150,10 @@ def _read(path: Path) -> tuple[dict[str, Tensor], str]:
 
 
 def _settings(path: Path, embedded: str, overrides: Mapping[str, object]) -> Settings:
-    """Merge the configuration beside the checkpoint, the one in it, and the overrides; the later wins."""
+    """Merge the configuration next to the checkpoint, the one in it, and the overrides, in this order."""
     unknown = sorted(overrides.keys() - Settings.model_fields.keys())
     if unknown:
-        raise GramError(f"There is no setting '{unknown[0]}'; there is {', '.join(Settings.model_fields)}.")
+        raise GramError(f"There is no setting '{unknown[0]}'. The settings are {', '.join(Settings.model_fields)}.")
     beside = [file for name in ("all_config.yaml", "config.json") if (file := path.parent / name).is_file()][:1]
     try:
         parts: list[Any] = [*(OmegaConf.to_container(OmegaConf.load(file)) for file in beside), json.loads(embedded)]
@@ -162,7 +162,7 @@ def _settings(path: Path, embedded: str, overrides: Mapping[str, object]) -> Set
             arch = {**part, **part.get("arch", {})}
             merged |= {**arch, **arch.get("loss", {})}
     except Exception as error:  # those of YAML, OmegaConf, JSON and of wrong types have no narrower base
-        raise GramError(f"The configuration in {[*beside, path][0]} is damaged or of another form.") from error
+        raise GramError(f"The configuration in {[*beside, path][0]} is damaged, or has another format.") from error
     return Settings.model_validate(merged | dict(overrides))
 
 
@@ -188,7 +188,9 @@ def _configure(weights: dict[str, Tensor], settings: Settings, path: Path, *, hr
         told["seq_len"] = length
     missing = [name for name, value in told.items() if value is None]
     if missing or front is None or length is None:
-        raise GramError(f"{path} does not tell {', '.join(missing)}: put all_config.yaml beside it or give overrides.")
+        raise GramError(
+            f"{path} does not specify {', '.join(missing)}: put all_config.yaml next to it, or give overrides."
+        )
     if front < needed or length < 1 or total not in (None, front + length):
         shapes = f"{total or 'any number of'} tokens, at least {needed} of them for the puzzle's embedding"
         raise GramError(f"puzzle_emb_len {front} and seq_len {length} do not fit {path}: it has {shapes}.")
@@ -246,7 +248,7 @@ def _load(model: Reasoner, weights: dict[str, Tensor], path: Path) -> None:
 
 
 def _shape(weights: dict[str, Tensor], name: str, path: Path) -> tuple[int, int]:
-    """The shape of a matrix that every such model has."""
+    """Return the shape of a matrix; raise `GramError` if it is missing."""
     if name not in weights or weights[name].ndim != 2:
         raise GramError(f"{path} is not a published HRM or TRM checkpoint: it has no matrix '{name}'.")
     return weights[name].shape[0], weights[name].shape[1]

@@ -23,7 +23,7 @@ SMALL = 2**20
 
 @dataclass(frozen=True)
 class Header:
-    """What a safetensors file says of itself."""
+    """The header of a safetensors file."""
 
     path: Path
     shapes: dict[str, tuple[int, ...]]
@@ -32,7 +32,7 @@ class Header:
     sha256: str | None
 
     def check_sizes(self, source: Path, settings: Mapping[str, Any]) -> None:
-        """Refuse settings that no weights of this size can belong to, before a model is built by them."""
+        """Raise `GramError` for settings that are too large for the weights, before a model is built from them."""
         largest = max(SMALL, sum(prod(shape) for shape in self.shapes.values()))
         for name, size in _sizes(settings):
             # Each layer has tensors of its own; a million of them would take minutes to build, even without memory.
@@ -51,7 +51,7 @@ def _sizes(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def read_header(path: Path) -> Header:
-    """Read the names and shapes of the tensors, and what the file says of its kind and content."""
+    """Read the names and shapes of the tensors, and the metadata."""
     try:
         with safe_open(path, "pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -63,14 +63,14 @@ def read_header(path: Path) -> Header:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read all tensors; `GramError` if they are not those that were written."""
+    """Read all tensors; raise `GramError` if they do not match their checksum."""
     wanted = read_header(path).sha256
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
         raise _damaged(path, error) from error
     if wanted is not None and digest_of(tensors) != wanted:
-        raise GramError(f"{path} is damaged: its tensors are not those that were written.")
+        raise GramError(f"{path} is damaged: its tensors do not match their checksum.")
     return tensors
 
 

@@ -1,1 +1,1 @@
-"""The command line: `app` holds the table of commands, the other modules what they do."""
+"""The command line: `app` has the table of commands, and the other modules implement them."""

@@ -111,7 +111,7 @@ def expand_groups(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _only_listed() -> NoReturn:
-    """Stand for a command that `--help` lists."""
+    """Serve as a placeholder for a command that `--help` only lists."""
     raise AssertionError("a command that was not asked for has been called")
 
 
@@ -130,7 +130,7 @@ def _every_command(
 
 
 def main() -> None:
-    """Run the command; what the user can put right becomes one sentence on standard error and exit code 1."""
+    """Run the command; errors that the user can fix become one sentence on standard error and exit code 1."""
     try:
         build_app(sys.argv[1:])()
     except Interrupted as error:
@@ -146,7 +146,7 @@ def main() -> None:
 
 
 def _helps_another() -> bool:
-    """Return whether another process of the same training speaks for this one."""
+    """Return whether another process of the same training prints for this one."""
     try:
         return sys.argv[1:2] == ["train"] and not is_first_process()
     except GramError:  # the very error that is to be shown: RANK is not a number

@@ -1,4 +1,4 @@
-"""How fast a recipe trains and samples here, beside what the machine's matrix multiply can do in the same run."""
+"""The speed of training and sampling, compared with the machine's matrix multiply in the same run."""
 
 import resource
 import sys
@@ -26,7 +26,7 @@ REPEATS = 3
 
 
 def matmul_speed(device: torch.device, repeats: int = MULTIPLIES) -> float:
-    """GFLOP/s of a large float32 matrix multiply, now."""
+    """Measure the GFLOP/s of a large float32 matrix multiply."""
     a, b = (torch.randn(MATRIX, MATRIX, device=device) for _ in range(2))
     out = torch.empty_like(a)
     torch.mm(a, b, out=out)
@@ -39,7 +39,7 @@ def matmul_speed(device: torch.device, repeats: int = MULTIPLIES) -> float:
 
 
 def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
-    """Train `steps` steps and sample `puzzles` test inputs; every figure, JSON-ready."""
+    """Train `steps` steps and sample `puzzles` test inputs; return all measurements, JSON-ready."""
     config = recipe.train
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -73,14 +73,14 @@ def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
 
 
 def count_flops(work: Callable[[], Any]) -> int:
-    """Floating-point operations of the multiplies in `work`, forward and backward, as torch counts them."""
+    """Count the floating-point operations of the multiplies in `work`, forward and backward, with torch."""
     with FlopCounterMode(display=False) as counter:
         work()
     return int(counter.get_total_flops())
 
 
 def peak_memory(device: torch.device) -> float:
-    """The most memory that was in use so far: of the GPU, or of the process."""
+    """Return the peak memory so far in megabytes, of the GPU or of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, kibibytes elsewhere
@@ -88,7 +88,7 @@ def peak_memory(device: torch.device) -> float:
 
 
 def _timed_steps(trainer: Trainer, steps: int) -> dict[str, Any]:
-    """The time of every step and the peak beside it, and how the whole time splits.
+    """Time every step, with the peak speed next to it, and split the total time into parts.
 
     The forward pass is also split by whether it is tracked for the gradient.
     """
@@ -107,16 +107,17 @@ def _timed_steps(trainer: Trainer, steps: int) -> dict[str, Any]:
         _clock(owner, method, device, parts, partial(str, name))
     if trainer.model.recursive:
         untracked = "forward without gradient"
-        _clock(trainer.model, "propose", device, parts, lambda: "" if torch.is_grad_enabled() else untracked)
+        for network in ("low", "high") if trainer.model.high is not None else ("low",):
+            _clock(trainer.model, network, device, parts, lambda: "" if torch.is_grad_enabled() else untracked)
     timed = beside_peak(trainer.step, device, steps)
     parts["forward with gradient"] -= parts["forward without gradient"] + parts["backward"] + parts["data"]
     return timed | {"parts": parts}
 
 
 def beside_peak(work: Callable[[], Any], device: torch.device, repeats: int) -> dict[str, Any]:
-    """The seconds that work takes, each time, and the speed of a matrix multiply just before and after.
+    """Time `work` several times, each with the speed of a matrix multiply just before and after.
 
-    A machine is not equally fast at all times (other work, heat), but nearly so from one moment to the next.
+    The speed of a machine changes over time (other work, heat), but hardly from one moment to the next.
     """
     seconds, peaks = [], []
     before = matmul_speed(device)
@@ -129,7 +130,7 @@ def beside_peak(work: Callable[[], Any], device: torch.device, repeats: int) -> 
 
 
 def share_of_peak(flops: int, timed: dict[str, Any]) -> float:
-    """The median share."""
+    """Return the median fraction of the peak speed."""
     return float(median([flops / 1e9 / s / peak for s, peak in zip(timed["seconds"], timed["peaks"], strict=True)]))
 
 

@@ -79,7 +79,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def figure(result: dict[str, Any], key: str) -> float:
-    """The figure under a dotted key."""
+    """Return the value under a dotted key."""
     value: Any = result
     for part in key.split("."):
         value = value[part]
@@ -87,7 +87,7 @@ def figure(result: dict[str, Any], key: str) -> float:
 
 
 def show_bench(console: Console, results: dict[str, dict[str, Any]]) -> None:
-    """One column per result."""
+    """Print a table with one column per result."""
     table = Table("", *results)
     for title, (key, form) in LINES.items():
         table.add_row(title, *(form.format(figure(result, key)) for result in results.values()))
@@ -103,7 +103,7 @@ def show_bench(console: Console, results: dict[str, dict[str, Any]]) -> None:
 
 
 def show_ratios(console: Console, first: dict[str, Any], second: dict[str, Any]) -> None:
-    """Second / first."""
+    """Print the ratios of the second result to the first."""
     table = Table("second / first", "ratio")
     for title, (key, _) in LINES.items():
         table.add_row(title, f"{figure(second, key) / figure(first, key):.2f}")

@@ -67,13 +67,13 @@ def report_data(console: Console, task: Task, show: int, figure: Path | None) ->
 
 
 def _count(task: Task, inputs: Tokens) -> Tokens:
-    """How many solutions each input has [inputs]; empty where they cannot be listed."""
+    """Return how many solutions each input has [inputs]; empty where they cannot be listed."""
     counts = task.solution_counts(inputs) if task.scoring == "solutions" else None
     return np.asarray([] if counts is None else counts, dtype=np.int64)
 
 
 def _print_counts(console: Console, counts: Tokens) -> None:
-    """The distribution of solution counts [inputs] in one line."""
+    """Print the distribution of solution counts [inputs] in one line."""
     quarters = np.percentile(counts, [25, 50, 75], method="nearest").astype(int)
     console.print(
         f"Solutions per input (first {len(counts):,} inputs): mean {counts.mean():.1f}, one for "
@@ -82,7 +82,7 @@ def _print_counts(console: Console, counts: Tokens) -> None:
 
 
 def _print_ideal(console: Console, solutions: Tokens, rows: Tokens) -> None:
-    """What models that are always right would cover of test inputs with so many solutions and rows [inputs]."""
+    """Print the coverage of ideal models on test inputs with these numbers of solutions and rows [inputs]."""
     found = weightings(solutions, rows)
     title = f"coverage of ideal models on {len(solutions):,} test inputs"
     caption = f"headline: {headline_text(found['headline'])}"

@@ -38,7 +38,7 @@ def demo(figure: Figure = Path("gram-demo.png"), seed: Seed = 0) -> None:
 
 
 def command() -> str:
-    """How `gram` is called from this folder: by name where the shell finds it, else by the path in its environment."""
+    """Return how to call `gram` from this folder: by name if the shell finds it, else by its path."""
     installed = Path(sys.executable).with_name("gram")
     if shutil.which("gram") or not installed.exists():
         return "gram"
@@ -47,7 +47,7 @@ def command() -> str:
 
 
 def _input_with_several_solutions(task: Task) -> Tokens:
-    """The first test input with at least `WANTED_SOLUTIONS` solutions (or the one with most)."""
+    """Return the first test input with at least `WANTED_SOLUTIONS` solutions (or the one with most)."""
     inputs = task.split("test").distinct(200)[0]
     counts = np.array([len(solutions) if (solutions := task.solutions(row)) is not None else 1 for row in inputs])
     enough = np.flatnonzero(counts >= WANTED_SOLUTIONS)

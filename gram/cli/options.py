@@ -79,7 +79,7 @@ class Loading:
 
 @dataclass(frozen=True)
 class Sampling(Loading):
-    """How trajectories are sampled. What is not given comes from the model's recipe."""
+    """Sampling options; the defaults are those of the model's recipe."""
 
     depth: Annotated[int | None, sampling_option(help="Supervision steps per trajectory.")] = None
     temperature: Annotated[float | None, sampling_option(help="Scale of the noise; 0 follows the mean.")] = None
@@ -93,7 +93,7 @@ class Sampling(Loading):
         return {name: value for name, value in vars(self).items() if value is not None and name not in loading}
 
     def options(self, solver: Solver, **more: Any) -> SampleOptions:
-        """Return the model's own options, changed by those that were given; refuse what it does not support."""
+        """Return the model's own options, changed by those that were given; raise `GramError` for unsupported ones."""
         return solver.with_options(**self.given() | more)
 
 
@@ -108,7 +108,7 @@ class WideSampling(Sampling):
     ] = None
 
     def options(self, solver: Solver, **more: Any) -> SampleOptions:
-        """Return the model's own options, changed by those that were given; refuse what would be ignored."""
+        """Return the model's own options, changed by those that were given; raise `GramError` for ignored ones."""
         options = super().options(solver, **more)
         refuse_ignored((self.halt_at is not None and not options.halt, "--halt-at needs --halt."))
         return options
@@ -130,7 +130,7 @@ class Ablations(WideSampling):
 
 
 def refuse_ignored(*cases: tuple[bool, str]) -> None:
-    """Raise `GramError` with the reason of the first case that is true: an option that would do nothing was given."""
+    """Raise `GramError` with the reason of the first true case: an option that would be ignored was given."""
     for ignored, reason in cases:
         if ignored:
             raise GramError(reason)
@@ -148,7 +148,7 @@ def numbers(name: str, text: str, kind: type = int) -> list[Any]:
 
 
 def say(text: str) -> None:
-    """Print a line that may hold a path: neither markup nor a line break of ours must change it."""
+    """Print a line that may contain a path, without markup and line breaks."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -165,8 +165,8 @@ def write_json(path: Path | None, content: Any) -> None:
 
 @contextmanager
 def resumable(advice: str) -> Iterator[None]:
-    """Let Ctrl-C end the command with a sentence that says how to resume."""
+    """Let Ctrl-C end the command with a sentence on how to resume."""
     try:
         yield
     except KeyboardInterrupt as error:
-        raise Interrupted(f"Stopped. {advice}", signal.SIGINT) from error
+        raise Interrupted(f"Interrupted. {advice}", signal.SIGINT) from error

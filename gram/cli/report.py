@@ -1,4 +1,4 @@
-"""What the command line shows: tables, boards side by side, progress bars."""
+"""The output of the command line: tables, and boards side by side."""
 
 from dataclasses import asdict
 from typing import Any
@@ -20,7 +20,7 @@ GAP = 4
 
 
 def percent(value: float) -> str:
-    """0.987 -> 98.7%."""
+    """Format a fraction: 0.987 is 98.7%."""
     return f"{100 * value:.1f}%"
 
 
@@ -32,7 +32,7 @@ def with_interval(metrics: dict[str, Any], name: str) -> str:
 
 
 def ideal_text(result: dict[str, Any]) -> str:
-    """What ideal models would cover on the inputs of a result, in the same weighting."""
+    """Describe the coverage of ideal models on the inputs of a result, in the same weighting."""
     uniform, one = percent(result["uniform_coverage"]), percent(result["deterministic_coverage"])
     return f"A uniform sampler would cover {uniform}, a perfect deterministic model {one}."
 
@@ -70,7 +70,7 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
 
 
 def _solutions_table(result: dict[str, Any], title: str) -> Table:
-    """Every weighting and every number of solutions, beside what ideal models would cover."""
+    """Return a table of every weighting and every number of solutions, with the coverage of ideal models."""
     caption = (
         f"headline: {result['headline']}\n{result['conflicts']:,} broken rules in the first samples of all inputs\n"
         f"Uniform, one answer: coverage of models that are always right, by {result['width']} uniform draws "
@@ -202,7 +202,7 @@ def watch_search(console: Console, solver: Solver, search: Anytime, rule: Any) -
         board = solver.task.render(solver.task.canonical(made.outputs[[best]])[0], search.given)
         halted = int(made.halted.sum())
         console.print(
-            f"step {number + 1}: {len(made.step)} trajectories under way, {halted} halted, "
+            f"step {number + 1}: {len(made.step)} active trajectories, {halted} halted, "
             f"best value {made.values[best]:.2f}\n{board}\n",
             markup=False,
             highlight=False,
@@ -240,7 +240,7 @@ def _rows_that_fit(boards: list[Board], width: int) -> list[list[Board]]:
 
 
 def answers_as_json(result: Result) -> dict[str, Any]:
-    """The answers of one puzzle, for machines."""
+    """Return the answers of one puzzle, for machines."""
     return {
         "task": result.task.name,
         "input": result.given.tolist(),

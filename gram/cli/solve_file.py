@@ -74,7 +74,7 @@ def read_puzzles(task: Task, file: Path) -> dict[int, Tokens]:
         more = f"; and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
         raise GramError(f"{file} has {len(bad)} bad lines ({'; '.join(bad[:NAMED])}{more}).")
     if not puzzles:
-        raise GramError(f"{file} holds no puzzle: write one per line.")
+        raise GramError(f"{file} contains no puzzle: write one per line.")
     return puzzles
 
 
@@ -87,7 +87,7 @@ def read_answers(out: Path, puzzles: dict[int, Tokens], settings: dict[str, Any]
         return []
     content = out.read_bytes()
     if content and not content.startswith(b'{"line": '[: len(content)]):
-        raise GramError(f"{out} holds something else than answers: choose another name.")
+        raise GramError(f"{out} contains other data than answers: choose another name.")
     found = [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
     for answer, (number, given) in zip(found, puzzles.items(), strict=False):
         if not _answers(answer, {"line": number, "input": given.tolist(), **settings}):

@@ -1,4 +1,4 @@
-"""Several runs of one recipe, side by side: every combination of the given values; what was interrupted goes on."""
+"""Several runs of one recipe, side by side: every combination of the given values; interrupted ones are resumed."""
 
 import statistics
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def check_jobs(recipe: Path, jobs: list[SweepRun]) -> None:
             except GramError as error:
                 raise GramError(f"{job.folder} holds another run, choose another folder with --out. {error}") from error
     if len({job.folder for job in jobs}) < len(jobs):
-        raise GramError("Two of the values make the same folder name: give them other names.")
+        raise GramError("Two of the values lead to the same folder name: choose other values.")
 
 
 def queued(recipe: Path, run: SweepRun) -> queue.Job:
@@ -94,7 +94,7 @@ def log_of(run: SweepRun) -> Path:
 
 
 def summary(jobs: list[SweepRun]) -> list[dict[str, Any]]:
-    """Mean and standard deviation over the seeds, one entry for every combination of the other values."""
+    """Return the mean and standard deviation over the seeds, one entry for every combination of the other values."""
     groups: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
     for job in jobs:
         if (result := job.result) is not None:

@@ -28,7 +28,7 @@ def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
     if path is None:
         return
     if path.is_dir() or not path.name:
-        raise GramError(f"'{path}' is a folder: give a file.")
+        raise GramError(f"'{path}' is a folder: give the name of a file.")
     if not path.parent.is_dir():
         raise GramError(f"The folder of {path} does not exist.")
     if suffixes and path.suffix not in suffixes:

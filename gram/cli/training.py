@@ -125,7 +125,7 @@ def import_model(
     out: Annotated[Path, typer.Option(help="Folder to write; must not exist.")],
     task: Annotated[str, typer.Option(help="The task that the model was trained on.")] = "none",
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="What the file does not say, such as num_heads=8.")
+        list[str] | None, typer.Argument(help="Settings that the file does not contain, such as num_heads=8.")
     ] = None,
 ) -> None:
     """Convert a published HRM or TRM checkpoint to a gram model folder."""
@@ -145,7 +145,7 @@ def migrate_folder(
     for line in done:
         say(line)
     if not done:
-        say(f"{folder} is in the present format already.")
+        say(f"{folder} is already in the current format.")
 
 
 def _own_code(recipe: Recipe | None) -> str:

@@ -1,4 +1,4 @@
-"""Every setting, typed and strict: an unknown key is an error, never a silent default."""
+"""Every setting, typed and strict: an unknown key is an error."""
 
 from gram.config.baselines import ArConfig, D3pmConfig, DenoiserConfig, MdlmConfig, TransformerConfig, VaeConfig
 from gram.config.files import RECIPES, find_recipe, load_recipe, parse_options

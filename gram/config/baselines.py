@@ -30,7 +30,7 @@ class TransformerConfig(Section):
 
 
 class DenoiserConfig(TransformerConfig, ImageSection):
-    """A Transformer that sees the input, a noisy output and, where it has a code for it, the time."""
+    """A Transformer whose inputs are the input, a noisy output and, if it has an embedding for it, the time."""
 
     time_dim: int = Field(64, ge=0)
     """Width of the time's code, which modulates every block (DiT, adaLN-zero); 0 for plain blocks without time."""

@@ -1,7 +1,7 @@
-"""Which settings of a recipe depend on which: a setting that does nothing is refused where the user has set it.
+"""Dependencies between settings: a setting that has no effect is an error if the user has set it.
 
-A base recipe may hold settings for several variants of a model. The user's own file and overrides may not: a change
-that changes nothing is a mistake that nobody would notice.
+A base recipe may contain settings for several variants of a model. The user's own file and overrides may not, because
+a change without effect is a mistake that would go unnoticed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,23 +16,23 @@ Settled = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class Dependency(NamedTuple):
-    """Settings that do something only if another one has a certain value."""
+    """Settings that have an effect only if another one has a certain value."""
 
     keys: tuple[str, ...]
     """dotted; * stands for any name"""
     on: str
     wanted: tuple[Any, ...] | None
-    """the values of `on` with which they do something; None for any that is neither empty nor 0"""
+    """the values of `on` with which they have an effect; None for any that is neither empty nor 0"""
 
     def holds(self, settings: Mapping[str, Any]) -> bool:
-        """Return whether the settings do something; those of another kind of model are not this table's."""
+        """Return whether the settings have an effect; those of other kinds of models always count as effective."""
         if self.on not in settings:
             return True
         value = settings[self.on]
         return bool(value) if self.wanted is None else value in self.wanted
 
     def reason(self, settings: Mapping[str, Any]) -> str:
-        """Say what would have to be otherwise."""
+        """Describe the value that is required."""
         now = settings.get(self.on)
         if self.wanted is None:
             return f"it needs {self.on}, which is not set"
@@ -80,7 +80,7 @@ def check_dependent(
     settled: Settled,
     source: str,
 ) -> None:
-    """Refuse a setting of the user's that changes nothing.
+    """Raise `GramError` for a setting of the user that has no effect.
 
     Args:
         given: what the user's own file and overrides set, in sections.
@@ -92,11 +92,11 @@ def check_dependent(
     for key, _ in flat(given):
         for dependency in _dependencies_of(key):
             if settings.get(key) and not dependency.holds(settings) and _changes(key, settings, content, settled):
-                raise GramError(f"{source}: {key} does nothing here, {dependency.reason(settings)}.")
+                raise GramError(f"{source}: {key} has no effect: {dependency.reason(settings)}.")
 
 
 def _changes(key: str, settings: Mapping[str, Any], content: Mapping[str, Any], settled: Settled) -> bool:
-    """Return whether a key has another value than without the user: only then has a wish of theirs been ignored."""
+    """Return whether the user has changed the value of a key."""
     try:
         without = dict(flat(settled(_without(content, key.split(".")))))
     except GramError:  # the recipe needs it

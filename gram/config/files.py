@@ -85,7 +85,7 @@ def _check_form(overrides: list[str], example: str) -> None:
 
 
 def parse_options(options: list[str]) -> dict[str, Any]:
-    """`key=value` options, values read as YAML: seed=1 is a number, shape=[9,9] a list."""
+    """Parse `key=value` options, with values in YAML: seed=1 is a number, shape=[9,9] a list."""
     _check_form(options, "seed=1")
     try:
         content = OmegaConf.to_container(OmegaConf.from_dotlist(options))

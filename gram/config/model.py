@@ -10,7 +10,7 @@ Guidance = Literal["none", "gaussian", "stochasticity_only", "guide_only", "dire
 
 
 class ImageSection(Section):
-    """How a network sees an image."""
+    """Settings of image inputs."""
 
     image: tuple[int, int] | None = None
     """Height and width of an image whose patches are the positions; None for plain tokens."""
@@ -18,14 +18,16 @@ class ImageSection(Section):
     """Side of these patches in pixels: 2 as published; 4 makes a quarter of the positions."""
 
     def content_positions(self, length: int) -> int:
-        """How many positions `length` content tokens take."""
+        """Return the number of positions of `length` content tokens."""
         return length if self.image is None else length // self.patch**2
 
     @model_validator(mode="after")
     def _patches_fit(self) -> Self:
         if self.image is not None and any(side < self.patch or side % self.patch for side in self.image):
             height, width = self.image
-            raise ValueError(f"an image of {height} x {width} cannot be cut into {self.patch} x {self.patch} patches")
+            raise ValueError(
+                f"an image of {height} x {width} cannot be divided into {self.patch} x {self.patch} patches"
+            )
         return self
 
 
@@ -42,7 +44,7 @@ class ModelConfig(ImageSection):
     layers: int = Field(2, ge=1)
     """Blocks per network."""
     mixing: Literal["tokens", "attention", "constraints"] = "tokens"
-    """How tokens meet: a SwiGLU over the token axis, attention, or means over the sets that share a rule."""
+    """Token mixing: a SwiGLU over the token axis, attention, or means over the sets that share a rule."""
     symbols: bool = False
     """With `constraints`: keep every channel per interchangeable symbol of the task, with weights shared by symbols."""
     mixing_norm: Literal["channels", "tokens"] = "channels"
@@ -79,7 +81,7 @@ class ModelConfig(ImageSection):
     guidance_hidden: int = Field(64, ge=1)
     """Hidden width of the four guidance heads."""
     log_sigma_init: float = -1.0
-    """Where log sigma starts; where it stays with guidance `fixed`."""
+    """Initial value of log sigma; the constant value with guidance `fixed`."""
     log_sigma_range: tuple[float, float] = (-6.0, 2.0)
     """Clamp of log sigma."""
     readout: Literal["first", "pooled"] = "pooled"
@@ -88,7 +90,7 @@ class ModelConfig(ImageSection):
     """Halt when sigmoid(q_halt) > 1/2 (TRM), or when q_halt > q_continue (HRM)."""
 
     def position_count(self, length: int) -> int:
-        """How many positions the state has for `length` content tokens."""
+        """Return the number of positions of the state for `length` content tokens."""
         return self.puzzle_tokens + self.content_positions(length)
 
     @model_validator(mode="after")
@@ -106,7 +108,7 @@ class ModelConfig(ImageSection):
                 "a flat state has one network and no low level: gradient 'call' and shared=false need (h, l)"
             )
         if self.log_sigma_range[0] >= self.log_sigma_range[1]:
-            raise ValueError("log_sigma_range must rise")
+            raise ValueError("log_sigma_range must be ascending")
         if self.puzzles and not self.puzzle_tokens:
             raise ValueError("puzzles without puzzle_tokens: set both or neither")
         if self.puzzle_width > self.puzzle_tokens * self.dim:
@@ -114,7 +116,7 @@ class ModelConfig(ImageSection):
         return self
 
     def _check_constraints(self) -> None:
-        """No weight may depend on a position: that is what makes the network equivariant."""
+        """Check that no weight depends on a position, which makes the network equivariant."""
         if self.positions != "none" or self.puzzle_tokens or self.image is not None:
             raise ValueError("mixing 'constraints' needs positions 'none', no puzzle_tokens and no image")
         if self.readout != "pooled" or self.mixing_norm != "channels":
@@ -122,7 +124,7 @@ class ModelConfig(ImageSection):
 
 
 class ObjectiveConfig(Section):
-    """Every weight of the loss."""
+    """The loss: its terms and their weights."""
 
     cross_entropy: Literal["softmax", "stablemax"] = "softmax"
     """Reconstruction loss."""
@@ -134,20 +136,20 @@ class ObjectiveConfig(Section):
     """Charge the KL of all transitions, or of the last one only (the paper's surrogate).
 
     With `last` and a beta below about 3 per labelled token the posterior writes the answer into the transitions that
-    nothing charges, and the prior learns nothing; at the paper's beta, about 4.5 in these units, it does not."""
+    are not charged, and the prior learns nothing; at the paper's beta, about 4.5 in these units, it does not."""
     kl_reduction: Literal["mean", "sum"] = "mean"
     """Divide the KL by the labelled tokens, as the cross-entropy is (beta = 1 is then the ELBO), or sum it over tokens
-    beside a cross-entropy per token, which is most likely what the paper's beta belongs to."""
+    with a cross-entropy per token, most likely the units of the paper's beta."""
     kl_balance: float = Field(0.8, ge=0, le=1)
-    """Share of the KL's gradient that moves the prior; the rest moves the posterior."""
+    """Fraction of the KL's gradient that updates the prior; the rest updates the posterior."""
     prior_share: float = Field(0.125, ge=0, lt=1)
-    """Share of slots that roll out from the prior and train the halt and value heads."""
+    """Fraction of slots that roll out from the prior and train the halt and value heads."""
     learn_from_rollouts: bool = False
-    """Let these slots (without guidance: all) train the rest too: each learns to reach the solution nearest to it."""
+    """Let these slots (without guidance: all) train the whole model, each towards the nearest solution."""
     rollout_temperature: float = Field(1.0, ge=0)
     """Noise temperature of these rollouts: the one at which the model will be sampled."""
     reserve: int = Field(0, ge=0)
-    """Images that wait beside the targets of these rollouts: the more there are, the nearer is the nearest."""
+    """Additional targets to choose from for rollouts of images; more of them make the nearest one nearer."""
     halt_loss: Literal["bce", "squared"] = "bce"
     """Loss of the halt head: binary cross-entropy (as HRM and TRM code it), or the squared error of the predicted
     probability (as the paper writes it)."""

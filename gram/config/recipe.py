@@ -30,7 +30,7 @@ def model_settings(kind: str) -> type[Section]:
         return MODEL_KINDS[kind]
     others = {point.name: point for point in entry_points(group="gram.models")}
     if kind not in others:
-        raise ValueError(f"there is no model of kind '{kind}'; there is {', '.join([*MODEL_KINDS, *others])}")
+        raise ValueError(f"there is no model of kind '{kind}'; the kinds are {', '.join([*MODEL_KINDS, *others])}")
     settings: type[Section] = others[kind].load().settings
     return settings
 
@@ -45,7 +45,7 @@ def _by_kind(content: Any, _default: Callable[[Any], Section]) -> Section:
 
 
 class TaskConfig(Section):
-    """Which task, and its options."""
+    """The task and its options."""
 
     name: str = "nqueens"
     """Name of the task, as in `gram data NAME`."""
@@ -54,16 +54,16 @@ class TaskConfig(Section):
 
 
 class TrainConfig(Section):
-    """The loop."""
+    """The training loop."""
 
     steps: int = Field(1000, ge=1)
     """Optimiser steps; each is one supervision step for every slot."""
     slots: int = Field(128, ge=1)
     """Examples in one update (the batch)."""
     pool: int = Field(0, ge=0)
-    """Examples under way at once, a multiple of `slots`: each update takes a random part of them, each once per round.
+    """Active examples, a multiple of `slots`: each update uses a random part of them, each one once per round.
 
-    0 keeps only the batch under way, as published; the weights then see an example in consecutive updates."""
+    With 0 only one batch is active, as published; the weights then see an example in consecutive updates."""
     micro_batch: int = Field(0, ge=0)
     """Slots whose gradient is computed at a time, to save memory; 0: at most 32 on a CPU, where it is faster, all
     elsewhere."""
@@ -94,7 +94,7 @@ class TrainConfig(Section):
     release: float = Field(0.0, ge=0, le=1)
     """Chance at every step that a slot whose answer is right takes a new example; the others learn to stay there."""
     halt_in_training: bool = False
-    """Release a slot when its halt head says so (deterministic models); otherwise every slot runs to the end."""
+    """Release a slot when its halt head predicts a correct output (deterministic models only)."""
     explore: float = Field(0.1, ge=0, le=1)
     """With halting: chance that a slot must run a random minimum number of steps."""
     log_every: int = Field(20, ge=1)
@@ -102,7 +102,7 @@ class TrainConfig(Section):
     eval_every: int = Field(500, ge=1)
     """Steps between evaluations on a fixed subset of the validation split."""
     save_every: int = Field(200, ge=1)
-    """Steps between checkpoints, from which `gram train --resume` goes on."""
+    """Steps between checkpoints, from which `gram train --resume` resumes."""
     eval_inputs: int = Field(64, ge=1)
     """Inputs in that subset."""
     eval_width: int = Field(8, ge=1)
@@ -159,12 +159,12 @@ class Recipe(Section):
         carried = [name for name in ("pool", "lifetime", "release") if getattr(self.train, name)]
         if not isinstance(self.model, ModelConfig):
             if self.objective != ObjectiveConfig():  # a stored recipe has all defaults written out
-                raise ValueError("the objective section is the reasoner's: other kinds have no such settings")
+                raise ValueError("the objective section is for the kind reasoner: other kinds have no such settings")
             if carried:
                 raise ValueError(f"train.{carried[0]} is for models that carry a state from step to step")
             return self
         if carried and self.model.supervision == "final":
-            raise ValueError(f"train.{carried[0]} is for deep supervision: here every update has fresh examples")
+            raise ValueError(f"train.{carried[0]} needs deep supervision: in this model every update has new examples")
         guided = self.model.guidance not in ("none", "fixed")
         if self.train.halt_in_training and guided and self.objective.prior_share > 0:
             raise ValueError("train.halt_in_training is for models without guidance: guided slots run to the end")
@@ -174,7 +174,7 @@ class Recipe(Section):
 def parse_recipe(content: Any, source: str) -> Recipe:
     """Validate a recipe's content; the error names every key that is wrong."""
     if (key := _too_large(content)) is not None:
-        raise GramError(f"{source}: {key} is larger than any number that can be computed with.")
+        raise GramError(f"{source}: {key} is too large a number.")
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
@@ -182,7 +182,7 @@ def parse_recipe(content: Any, source: str) -> Recipe:
 
 
 def _too_large(content: Any, key: str = "") -> str | None:
-    """Return the first key whose whole number does not fit 64 bits, as all of torch and numpy need it."""
+    """Return the first key whose integer does not fit into 64 bits, as torch and numpy require."""
     if isinstance(content, dict):
         found = (_too_large(value, f"{key}.{name}".lstrip(".")) for name, value in content.items())
     elif isinstance(content, list):

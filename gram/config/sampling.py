@@ -1,4 +1,4 @@
-"""How trajectories are drawn: the `eval` section of a recipe, and the options of every command and call."""
+"""Sampling options: the `eval` section of a recipe, and the options of commands and functions."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
@@ -16,7 +16,7 @@ Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class SampleOptions:
-    """How trajectories are drawn."""
+    """Options of the sampler."""
 
     width: Annotated[int, Field(ge=1, le=MOST)] = 20
     """Trajectories per input."""
@@ -29,7 +29,7 @@ class SampleOptions:
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of all noise."""
     halt: bool = False
-    """Stop a trajectory when its halt head says so."""
+    """Stop a trajectory when its halt head predicts a correct output."""
     halt_at: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Halt once the predicted probability of being correct exceeds this (models that halt by a sigmoid)."""
     decode: Literal["argmax", "sample"] = "argmax"

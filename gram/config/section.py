@@ -1,16 +1,16 @@
-"""What all sections of a recipe share: they are typed, frozen and strict."""
+"""The base class of all sections of a recipe: typed, frozen and strict."""
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 class Section(BaseModel):
-    """A part of a recipe: frozen, and closed against unknown keys."""
+    """A part of a recipe; it is frozen and rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def describe(error: ValidationError) -> str:
-    """Put pydantic's complaints into one sentence."""
+    """Summarise the errors of pydantic in one sentence."""
     problems = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])

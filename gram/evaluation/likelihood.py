@@ -1,4 +1,4 @@
-"""How likely held-out answers are to a model, in nats: exact where it can be, otherwise a lower bound."""
+"""The log-likelihood of held-out answers in nats: exact where possible, otherwise a lower bound."""
 
 from dataclasses import dataclass
 from threading import Lock
@@ -14,7 +14,7 @@ from gram.models.base import Model
 from gram.tasks.base import Examples
 
 ROWS = 64
-"""Rows that are measured together."""
+"""Rows per batch."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Likelihood:
     """standard error of the mean over rows"""
     rows: int
     exact: bool
-    """otherwise the true value is at least `nats`"""
+    """if not, the true value is at least `nats`"""
     meaning: str
 
 
@@ -38,13 +38,13 @@ def likelihood(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Likelihood:
-    """log p(target | input) of the first `limit` rows, every token of the answer counted.
+    """Measure log p(target | input) of the first `limit` rows, summed over the tokens of the answer.
 
-    A reasoner with noise is bounded by its ELBO: one posterior trajectory of N_sup steps, decoded at its end, the KL of
-    all its transitions paid. One without noise gives each token a probability of its own, and that is exact.
+    For a reasoner with noise this is its ELBO: one posterior trajectory of N_sup steps that is decoded at the end, with
+    the KL of all transitions. A reasoner without noise predicts tokens independently, so the value is exact.
     """
     if not len(examples):
-        raise GramError("This split is empty: there are no answers to measure.")
+        raise GramError("This split is empty: there are no answers to evaluate.")
     count = min(len(examples), limit or len(examples))
     lock = Lock()
 

@@ -1,7 +1,8 @@
 """Accuracy and coverage of sampled trajectories, for tasks whose solutions can be listed.
 
 Headline weighting: the mean over test ROWS (one per input and target) whose input has at least two solutions. An input
-with k solutions then counts k times. Beside it stand the other weightings, and what ideal models would cover in each.
+with k solutions then counts k times. The other weightings are reported as well, with the coverage
+of ideal models in each.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,14 +24,14 @@ SELECTION = "selection"
 
 @dataclass(frozen=True)
 class PerInput:
-    """Figures of every distinct input; all arrays are [inputs]."""
+    """Metrics of every distinct input; all arrays are [inputs]."""
 
     solutions: Tokens
     """how many solutions the input has"""
     first_valid: Floats
     """1 if the first trajectory's output is valid"""
     valid_share: Floats
-    """share of the trajectories whose output is valid"""
+    """fraction of the trajectories whose output is valid"""
     coverage: Floats
     """solutions found / all solutions"""
     any_valid: Floats
@@ -42,7 +43,7 @@ class PerInput:
 
 
 def measure(task: Task, inputs: Tokens, trajectories: Trajectories, rules: Sequence[Rule] = RULES) -> PerInput:
-    """Judge the outputs of inputs [inputs, length] by the task's own checker and list of solutions."""
+    """Verify the outputs for inputs [inputs, length] and compare them with all solutions."""
     count, width, length = trajectories.outputs.shape
     outputs = task.canonical(trajectories.outputs.reshape(-1, length))
     verdict = task.verify(np.repeat(inputs, width, axis=0), outputs)
@@ -65,15 +66,18 @@ def measure(task: Task, inputs: Tokens, trajectories: Trajectories, rules: Seque
 
 
 def list_solutions(task: Task, tokens: Tokens) -> Tokens:
-    """All solutions [count, length] of an input [length], or `GramError` where they cannot be listed."""
+    """Return all solutions [count, length] of an input [length]; raise `GramError` where they cannot be listed."""
     solutions = task.solutions(tokens)
     if solutions is None or len(solutions) == 0:
-        raise GramError(f"Task {task.name} cannot list the solutions of this input, so coverage is not defined.")
+        raise GramError(
+            f"Task {task.name} lists no solutions, so coverage is not defined: its method `solutions` must return "
+            "all solutions of an input."
+        )
     return task.canonical(solutions)
 
 
 def coverage_of(solutions: Tokens, outputs: Tokens) -> float:
-    """The share of solutions [solutions, length] among outputs [outputs, length], wherever they have labels."""
+    """Return the fraction of solutions [solutions, length] that outputs [outputs, length] contain, where labelled."""
     outputs = np.unique(outputs, axis=0)
     hit = np.zeros(len(solutions), dtype=np.bool_)
     for output in outputs:
@@ -82,9 +86,9 @@ def coverage_of(solutions: Tokens, outputs: Tokens) -> float:
 
 
 def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int64]) -> dict[str, object]:
-    """All metrics of an evaluation, in every weighting and by number of solutions.
+    """Return all metrics of an evaluation, in every weighting and by number of solutions.
 
-    rows_per_input [inputs] says how many test rows each input stands for; steps [inputs, width] were made.
+    rows_per_input [inputs] is the number of test rows of each input, steps [inputs, width] those of each trajectory.
     """
     draws, solutions = steps.shape[1], per_input.solutions
     weights = weightings(solutions, rows_per_input)
@@ -108,7 +112,7 @@ def summarise(per_input: PerInput, rows_per_input: Tokens, steps: NDArray[np.int
 
 
 def _means(per_input: PerInput, weighting: Weighting, draws: int) -> dict[str, Any]:
-    """The metrics in one weighting with their 95% intervals, beside the coverage of ideal models with as many draws."""
+    """Return the metrics in one weighting with 95% intervals, and the coverage of ideal models with as many samples."""
     each = metrics_of(per_input)
     weights = weights_of(weighting, each)
     columns, factors = np.stack(list(each.values()), axis=1), np.stack(list(weights.values()), axis=1)

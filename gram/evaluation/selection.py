@@ -1,4 +1,4 @@
-"""What each rule of choosing makes of the same trajectories, at every depth and width: nothing is sampled twice."""
+"""The accuracy of every selection rule on the same trajectories, at every depth and width."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -23,19 +23,19 @@ class Judged:
     valid: NDArray[np.bool_]
 
     def at(self, depth: int, width: int) -> "Judged":
-        """What the first `width` trajectories are after `depth` supervision steps: [puzzles, width, ...]."""
+        """Return the first `width` trajectories after `depth` supervision steps: [puzzles, width, ...]."""
         place = np.s_[:, :width, depth - 1]
         return Judged(self.outputs[place], self.values[place], self.confidence[place], self.valid[place])
 
     def selected(self, rule: Rule) -> NDArray[np.bool_]:
-        """[puzzles] whether the answer that a rule chooses is valid."""
+        """Return whether the answer that a rule selects is valid: [puzzles]."""
         return selected_are_valid(self.outputs, self.values, self.confidence, self.valid, rule)
 
 
 def judge(task: Task, inputs: Tokens, found: Trajectories) -> Judged:
-    """Check every kept output (of every step, if steps were kept) by the task's rules."""
+    """Verify every output, and those of every step if steps were kept."""
     if not task.has_rules:
-        raise GramError(f"Task {task.name} has no checker: its answers cannot be told right from wrong.")
+        raise GramError(f"Task {task.name} has no checker, so its answers cannot be verified.")
     if found.step_outputs is None or found.step_values is None or found.step_confidence is None:
         outputs, values, confidence = found.outputs, found.values, found.confidence
     else:
@@ -52,7 +52,7 @@ def judge(task: Task, inputs: Tokens, found: Trajectories) -> Judged:
 def study(
     task: Task, inputs: Tokens, found: Trajectories, depths: list[int], widths: list[int]
 ) -> list[dict[str, float | int | str]]:
-    """Accuracy by every rule, and coverage, at each depth x width; one record for each."""
+    """Return one record per depth x width: the accuracy of every rule, and the coverage."""
     judged = judge(task, inputs, found)
     solutions = [list_solutions(task, row) for row in inputs]
     records: list[dict[str, float | int | str]] = []

@@ -1,4 +1,4 @@
-"""Choose depth and temperature on the validation split, by a rule that is stated before the test split is looked at."""
+"""Choose depth and temperature on the validation split, by a rule that does not depend on the test split."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,10 +22,12 @@ def try_settings(
 ) -> list[dict[str, Any]]:
     """Evaluate every depth and temperature on the validation split; all depths are read off the same trajectories."""
     if trained.task.scoring != "solutions":
-        raise GramError(f"Task {trained.task.name} has no accuracy and coverage to choose depth and temperature by.")
+        raise GramError(
+            f"Task {trained.task.name} has no accuracy and coverage, by which depth and temperature are chosen."
+        )
     examples = trained.task.split("validation")
     if not len(examples):
-        raise GramError(f"The validation split of {trained.task.name} is empty: there is nothing to choose by.")
+        raise GramError(f"The validation split of {trained.task.name} is empty, so settings cannot be compared.")
     asked = examples.distinct(limit)
     results = []
     for temperature in temperatures:
@@ -39,7 +41,7 @@ def try_settings(
 
 
 def choose_setting(tried: list[dict[str, Any]], accuracy: float) -> dict[str, Any]:
-    """The highest coverage among the settings that reach `accuracy` (over all samples); else the highest accuracy."""
+    """Return the setting with the highest coverage among those that reach `accuracy`, or else the most accurate one."""
     good = [item for item in tried if item["accuracy_all_samples"] >= accuracy]
     if good:
         return max(good, key=lambda item: item["coverage"])

@@ -1,7 +1,7 @@
-"""ARC's score: the answers to all augmentations of a test input are turned back and vote; the best two are handed in.
+"""ARC's score: the answers to all augmentations of a test input are inverted and vote; the best two are submitted.
 
-Every function depends on its arguments alone, so that the outputs of two models can never be mixed by accident. Pairs
-are given with the name of their task, as `ARC.data.pairs` has them.
+Every function depends on its arguments only, so that outputs of two models can never be mixed by accident. Pairs are
+given with the name of their task, as in `ARC.data.pairs`.
 
     votes = collect(task.ids, asked.puzzle_ids, asked.inputs, trajectories.outputs, trajectories.confidence)
     ranking = rank_all(votes)
@@ -40,7 +40,7 @@ class Question(NamedTuple):
 
 
 class Ballot(NamedTuple):
-    """One answer in the original frame; no grid where the model's output held none."""
+    """One answer in the original frame; the grid is None if the model's output contained none."""
 
     grid: Grid | None
     confidence: float
@@ -62,12 +62,12 @@ Ranking = Mapping[Question, Sequence[Candidate]]
 
 
 def grid_key(grid: Grid) -> GridKey:
-    """Equal for equal grids only, and usable in a dictionary."""
+    """Return a dictionary key that is equal for equal grids only."""
     return grid.shape, np.ascontiguousarray(grid, dtype=np.uint8).tobytes()
 
 
 def question_of(named: NamedPair) -> Question:
-    """What a pair asks."""
+    """Return the question of a pair."""
     name, pair = named
     return Question(name, grid_key(pair.input))
 
@@ -75,18 +75,18 @@ def question_of(named: NamedPair) -> Question:
 def score_votes(
     task: "ARC", asked: Distinct, trajectories: Trajectories, submission_file: Path | None = None
 ) -> dict[str, Any]:
-    """All figures of a model's trajectories for inputs of one split; only the grids that were asked for count.
+    """Return all metrics of a model's trajectories for inputs of one split, over the grids that were asked for.
 
     `pass@k` is the mean over the tasks; `by` has the means over the tasks and over the grids.
     """
     if asked.puzzle_ids is None:
-        raise GramError("without puzzle ids no answer can be turned back")
+        raise GramError("Answers cannot be inverted without puzzle ids.")
     votes = collect(task.ids, asked.puzzle_ids, asked.inputs, trajectories.outputs, trajectories.confidence)
     pairs = [named for split in SPLITS for named in task.data.pairs[split] if question_of(named) in votes]
     ranking = rank_all(votes)
     if submission_file is not None:
         write_submission(submission_file, ranking, task.data.pairs["test"])
-        if all(pair.output is None for _, pair in pairs):  # a real competition: there is nothing to score by
+        if all(pair.output is None for _, pair in pairs):  # a real competition: the answers are not known
             return {"grids": 0, "tasks": 0, "by": {}, "mean_steps": float(trajectories.steps.mean())}
     return {**score(ranking, pairs), "mean_steps": float(trajectories.steps.mean())}
 
@@ -94,19 +94,19 @@ def score_votes(
 def collect(
     ids: PuzzleIds, puzzle_ids: Tokens, inputs: Tokens, outputs: Tokens, confidence: NDArray[np.float32]
 ) -> dict[Question, list[Ballot]]:
-    """Turn all answers back and sort them by test input.
+    """Invert the augmentation of all answers and group them by test input.
 
     puzzle_ids [rows], inputs [rows, length] and outputs [rows, width, length] as in the test split, with the grid in
     the corner of the canvas, and the halt confidence [rows, width] of each output.
     """
     if not len(puzzle_ids) == len(inputs) == len(outputs) == len(confidence):
         counts = [len(part) for part in (puzzle_ids, inputs, outputs, confidence)]
-        raise GramError(f"ids, inputs, outputs and confidences must be equally many, not {counts}")
+        raise GramError(f"Puzzle ids, inputs, outputs and confidences must have the same number of rows, not {counts}.")
     votes: dict[Question, list[Ballot]] = {}
     for row, (puzzle_id, asked) in enumerate(zip(puzzle_ids.tolist(), corner_grids(inputs), strict=True)):
         augmentation = ids.augmentation(puzzle_id)
         if asked is None:
-            raise GramError(f"the input of row {row} holds no grid in the corner of its canvas")
+            raise GramError(f"The input of row {row} has no grid in the corner of its canvas.")
         question = Question(ids.names[puzzle_id], grid_key(augmentation.invert(asked)))
         answers = (None if grid is None else augmentation.invert(grid) for grid in corner_grids(outputs[row]))
         ballots = votes.setdefault(question, [])
@@ -115,9 +115,9 @@ def collect(
 
 
 def rank(ballots: Sequence[Ballot]) -> list[Candidate]:
-    """The distinct answers, best first: by number of ballots, then by mean confidence, then by content.
+    """Return the distinct answers, best first: by number of ballots, then by mean confidence, then by content.
 
-    The last makes the order independent of the order of the ballots. A ballot without a grid counts for nothing.
+    The last criterion makes the order independent of that of the ballots. A ballot without a grid is not counted.
     """
     members: dict[GridKey, list[Ballot]] = {}
     for ballot in ballots:
@@ -131,15 +131,15 @@ def rank(ballots: Sequence[Ballot]) -> list[Candidate]:
 
 
 def rank_all(votes: Mapping[Question, Sequence[Ballot]]) -> Ranking:
-    """The candidates of every test input."""
+    """Return the candidates of every test input."""
     return {question: rank(ballots) for question, ballots in votes.items()}
 
 
 def score(ranking: Ranking, pairs: Sequence[NamedPair], ks: Sequence[int] = (1, 2, 10, 100)) -> dict[str, Any]:
-    """Share of the test grids whose answer is among the first k candidates, for each k, as `pass@k`.
+    """Return the fraction of test grids whose answer is among the first k candidates, for each k, as `pass@k`.
 
     `by["grids"]` is the mean over all test grids. `by["tasks"]` is the mean over the tasks, each the mean over its own
-    grids, as in the published tables, and stands beside it as well, with 95% intervals over the tasks. A grid without
+    grids, as in the published tables; it is also at the top level, with 95% intervals over the tasks. A grid without
     candidates is wrong; grids whose answer is not published do not count.
     """
     places: dict[str, list[float]] = {}
@@ -147,7 +147,7 @@ def score(ranking: Ranking, pairs: Sequence[NamedPair], ks: Sequence[int] = (1, 
         if named[1].output is not None:
             places.setdefault(named[0], []).append(_place(ranking.get(question_of(named), ()), named[1].output))
     if not places:
-        raise GramError("none of these tasks has a published answer, so there is nothing to score")
+        raise GramError("None of these tasks has a published answer, so they cannot be scored.")
     hits = {f"pass@{k}": [np.array(some) < k for some in places.values()] for k in ks}
     of_tasks = {key: np.array([some.mean() for some in hit]) for key, hit in hits.items()}
     by_tasks = {key: float(means.mean()) for key, means in of_tasks.items()}
@@ -158,15 +158,15 @@ def score(ranking: Ranking, pairs: Sequence[NamedPair], ks: Sequence[int] = (1, 
 
 
 def _place(candidates: Sequence[Candidate], answer: Grid) -> float:
-    """Where the answer stands among the candidates, from 0; infinity if nowhere."""
+    """Return the rank of the answer among the candidates, from 0; infinity if it is not among them."""
     right = (place for place, candidate in enumerate(candidates) if np.array_equal(candidate.grid, answer))
     return next(right, np.inf)
 
 
 def submission(ranking: Ranking, pairs: Sequence[NamedPair]) -> dict[str, list[dict[str, list[list[int]]]]]:
-    """Two attempts at every test input of every task, in Kaggle's format.
+    """Return two attempts at every test input of every task, in Kaggle's format.
 
-    A single candidate is handed in twice; where there is none, both attempts are one black cell.
+    A single candidate is submitted twice. If there is none, both attempts are one black cell.
     """
     found: dict[str, list[dict[str, list[list[int]]]]] = {}
     for named in pairs:

@@ -7,7 +7,7 @@ With k_i solutions, r_i rows (one per input and target) and c_i of the solutions
     pooled_rows     sum r_i c_i / sum r_i k_i   solutions found over solutions that exist, counted row by row
     pooled_inputs   sum c_i / sum k_i           the same, every distinct input counted once
 
-The paper does not say which one it takes. Its figures fit the pooled ones best (docs/tasks.md).
+The paper does not say which one it takes. Its numbers fit the pooled ones best (docs/tasks.md).
 """
 
 from dataclasses import dataclass
@@ -31,18 +31,18 @@ class Weighting:
     unit: Literal["rows", "inputs"]
     """what is counted"""
     accuracy: Floats
-    """[inputs] weights of what is right or wrong"""
+    """[inputs] weights for accuracy"""
     coverage: Floats
-    """[inputs] weights of the fraction of solutions that is found"""
+    """[inputs] weights for coverage"""
 
     @property
     def count(self) -> int:
-        """Rows or inputs that count."""
+        """The number of rows or inputs with a weight."""
         return int(self.accuracy.sum())
 
 
 def weightings(solutions: Counts, rows: Counts) -> dict[str, Weighting]:
-    """Return all weightings by name, of inputs with so many solutions [inputs] and so many rows [inputs]."""
+    """Return all weightings by name, given the numbers of solutions [inputs] and rows [inputs] of every input."""
     once, each_row = np.ones(len(solutions)), rows.astype(np.float64)
     several = each_row * (solutions >= 2)
     all_inputs = Weighting("inputs", once, once)
@@ -55,22 +55,22 @@ def weightings(solutions: Counts, rows: Counts) -> dict[str, Weighting]:
 
 
 def headline_text(headline: Weighting) -> str:
-    """Say what the headline is the mean of: where no input has two solutions, all inputs count."""
+    """Describe the headline: if no input has two solutions, it is the mean over all inputs."""
     if headline.unit == "rows":
         return "mean over rows (input, target) of inputs with at least two solutions"
     return "mean over all inputs (none has two solutions)"
 
 
 def exactly(solutions: Counts, count: int) -> Weighting:
-    """Return the mean over the inputs with so many solutions [inputs]."""
+    """Return the weighting of the inputs that have exactly `count` of the solutions [inputs]."""
     alike = (solutions == count).astype(np.float64)
     return Weighting("inputs", alike, alike)
 
 
 def ideal_coverage(solutions: Counts, weighting: Weighting, draws: int) -> dict[str, float]:
-    """Return the coverage of two models that are always right, on inputs with so many solutions [inputs].
+    """Return the coverage of two ideal models on inputs with these numbers of solutions [inputs].
 
-    One draws each sample uniformly from all solutions, so that some repeat; the other always gives the same answer.
+    Both are always correct. One samples uniformly from all solutions, the other always returns the same one.
     """
     each = 1 / solutions
     uniform = 1 - (1 - each) ** draws

@@ -32,7 +32,7 @@ class Row:
     """[SHOWN, length] the first samples"""
 
     def as_json(self) -> dict[str, Any]:
-        """Everything but the images."""
+        """Return everything except the images."""
         scores = asdict(self.scores)
         return {"model": self.model, "steps": self.steps, "parameters": self.parameters, **self.settings, **scores}
 
@@ -48,9 +48,9 @@ def image_rows(
     device: str = "auto",
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The lines of one model: `count` images each, at each of `depths` if it thinks in steps.
+    """Return the lines of one model: `count` images each, at each of `depths` if it is recursive.
 
-    All depths look at the same trajectories, so they differ by the steps alone.
+    All depths use the same trajectories, so they differ only in the number of steps.
     """
     if solver.model.recursive:
         drawn = _by_depth(solver, count, depths, options, progress)

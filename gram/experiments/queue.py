@@ -21,7 +21,7 @@ import submitit
 
 from gram.errors import GramError
 from gram.files import read_json, write_json
-from gram.training.shutdown import graceful_shutdown
+from gram.training.shutdown import PARENT, graceful_shutdown
 
 Launcher = Literal["local", "slurm"]
 FOREVER = 60 * 24 * 365
@@ -79,14 +79,16 @@ class Submission:
 class Command:
     """What a job runs: `gram` with arguments, its output in a file; SIGTERM is passed on, and it saves itself."""
 
-    def __init__(self, arguments: Sequence[str], log: Path, threads: int) -> None:
+    def __init__(self, arguments: Sequence[str], log: Path, threads: int, parent: int | None = None) -> None:
         self.arguments, self.log, self.threads = tuple(arguments), log.resolve(), threads
-        self.folder = Path.cwd()
+        self.folder, self.parent = Path.cwd(), parent
 
     def __call__(self) -> int:
         """Run to the end and return the exit code."""
         command = [sys.executable, "-m", "gram", *self.arguments]
         environment = os.environ | {"OMP_NUM_THREADS": str(self.threads)}
+        if self.parent is not None:  # the run stops when this process is gone
+            environment[PARENT] = str(self.parent)
         with self.log.open("ab") as file:
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=self.folder)
 
@@ -169,9 +171,10 @@ def _run_here(waiting: list[Job], executor: Any, at_once: int, progress: Callabl
 
 
 def _submit(executor: Any, job: Job) -> Any:
+    here = os.getpid() if isinstance(executor, submitit.LocalExecutor) else None
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with _deaf_children():
-        return executor.submit(Command(job.arguments, job.log, job.threads))
+        return executor.submit(Command(job.arguments, job.log, job.threads, here))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Accuracy over depth x width for every rule of choosing, from one pass over the same trajectories."""
+"""Accuracy over depth x width for every selection rule, from one pass over the same trajectories."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,10 +30,10 @@ def scaling_study(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Sample once at the largest depth and width, and judge every smaller one from the same trajectories."""
+    """Sample once at the largest depth and width, and evaluate every smaller one on the same trajectories."""
     task = solver.task
     if task.scoring != "solutions":
-        raise GramError(f"Task {task.name} has no solutions to count: there is nothing to scale.")
+        raise GramError(f"Task {task.name} has no accuracy and coverage to measure.")
     asked = task.split(split).distinct(limit)
     options = replace(solver.options, depth=max(depths), width=max(widths), seed=seed, halt=False, keep_steps=True)
     found = sample(solver.reasoner, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
@@ -99,7 +99,7 @@ def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
 
 
 def _width_matters(result: dict[str, Any]) -> bool:
-    """Whether other widths give other figures: not so for a deterministic model."""
+    """Return whether the metrics depend on the width, which they do not for a deterministic model."""
     by_depth: dict[int, set[float]] = {}
     for record in result["records"]:
         by_depth.setdefault(record["depth"], set()).add(record["verified"])

@@ -1,4 +1,4 @@
-"""Think until it is enough: trajectories in waves until a verified solution, all of them, or the end of a budget."""
+"""Anytime sampling: waves of trajectories until one solution is verified, all are found, or a budget is used up."""
 
 import re
 import time
@@ -21,14 +21,14 @@ from gram.tasks.base import Task, Tokens
 FIRST_WAVE = 20
 LARGEST_WAVE = 256
 FEWEST = 128
-"""Verified samples before "all" believes that nothing is missing: a share of 3% is then seen 49 times in 50."""
+"""Verified samples before "all" may stop: a solution with a probability of 3% is then found in 49 cases of 50."""
 MOST = 4096
-"""Trajectories after which "all" and "first" give up."""
+"""Trajectories after which "all" and "first" stop."""
 
 
 @dataclass(frozen=True)
 class Until:
-    """When to stop."""
+    """A stopping criterion."""
 
     kind: Literal["first", "all", "seconds", "samples"]
     amount: float = 0.0
@@ -44,7 +44,9 @@ class Until:
         if isinstance(until, str):
             match = re.fullmatch(r"([0-9]*\.?[0-9]+)(s?)", until.strip())
             if match is None or ("." in match[1] and not match[2]):
-                raise GramError(f"until is first, all, seconds such as 10s, or a number of samples, not '{until}'.")
+                raise GramError(
+                    f"`until` must be first, all, seconds such as 10s, or a number of samples, not '{until}'."
+                )
             until, seconds = float(match[1]), bool(match[2])
         if not 0 < until < float("inf"):
             raise GramError(f"A budget of {until:g} {'seconds' if seconds else 'samples'} is too small for one step.")
@@ -52,7 +54,7 @@ class Until:
 
 
 class Search:
-    """What has been found for one puzzle, and whether it is enough; knows nothing of how trajectories are run."""
+    """The trajectories found for one puzzle so far, and whether to stop; independent of how trajectories are run."""
 
     def __init__(
         self, task: Task, given: Tokens, options: SampleOptions, until: Until, *, coverage: float = 0.95
@@ -71,12 +73,12 @@ class Search:
 
     @property
     def estimate(self) -> Estimate:
-        """Of the number of solutions, by the verified outputs so far."""
+        """The estimated number of solutions, from the verified outputs so far."""
         outputs = self.task.canonical(self.found.outputs[0])
         return estimate(distinct(outputs[self._valid(outputs)])[1])
 
     def waves(self, largest: int = LARGEST_WAVE) -> Iterator[range]:
-        """Numbers of the trajectories to run next; `end_wave` comes before the next wave, and may end the search."""
+        """Yield the numbers of the trajectories to run next; `end_wave` follows each wave and may end the search."""
         limit = int(self.until.amount) if self.until.kind == "samples" else MOST
         size, start = min(FIRST_WAVE, largest), 0
         while start < limit and not self.reason:
@@ -84,7 +86,7 @@ class Search:
             self.make_room(stop - start)
             yield range(start, stop)
             start, size = stop, min(2 * size, largest)
-        self.reason = self.reason or f"{self.found.steps.shape[1]} trajectories were the limit"
+        self.reason = self.reason or f"{self.found.steps.shape[1]} trajectories are the limit"
 
     def make_room(self, count: int) -> None:
         """Extend `found` by `count` trajectories."""
@@ -92,7 +94,7 @@ class Search:
         self.found = self.found.joined(more)
 
     def record(self, made: Steps) -> None:
-        """Take in what a step brought, and set `reason` if it is enough."""
+        """Record the outputs of a step, and set `reason` if the search can stop."""
         self.found.record(made)
         self.seconds = time.monotonic() - self.started
         if self.until.kind == "first" and self._valid(self.task.canonical(made.outputs)).any():
@@ -102,10 +104,10 @@ class Search:
                 raise GramError(
                     f"A budget of {self.until.amount:g} seconds is too small: the first step took {self.seconds:.2g}."
                 )
-            self.reason = f"{self.until.amount:g} seconds were over"
+            self.reason = f"the budget of {self.until.amount:g} seconds was used up"
 
     def end_wave(self) -> None:
-        """Judge a whole wave, and set `reason` if it is enough."""
+        """Evaluate a complete wave, and set `reason` if the search can stop."""
         if self.until.kind != "all" or self.reason:
             return
         now = self.estimate
@@ -117,9 +119,9 @@ class Search:
 
 
 class Anytime(Search):
-    """One puzzle under way: iterate over it for every supervision step, and read the rest at any moment.
+    """The search for one puzzle: iterate over it to make supervision steps; the results can be read at any time.
 
-    Trajectory i is the same as trajectory i of `sample`, so thinking longer never changes what was found before.
+    Trajectory i is the same as trajectory i of `sample`, so a longer search never changes what was found before.
     """
 
     def __init__(

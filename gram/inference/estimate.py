@@ -1,7 +1,7 @@
-"""How many different solutions there are, judged by how often each was found: Good-Turing and Chao1.
+"""Estimates of the number of solutions from how often each was found: Good-Turing and Chao1.
 
-Both look at rare finds. f1 solutions were found once and f2 twice: many singletons mean that much is still unseen.
-The estimates are lower bounds in spirit: a solution that the model almost never proposes leaves no trace.
+Both use the rare ones: f1 solutions were found once and f2 twice, and many singletons mean that many are still unseen.
+The estimates tend to be too low, because a solution that the model almost never samples leaves no trace.
 """
 
 import math
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 NORMAL_95 = 1.959964
 """Two-sided 95% point of the standard normal."""
 ROUNDING = 0.01
-"""So little of one more solution is none."""
+"""A smaller fraction of one more solution is rounded down."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the counts of verified finds say about all solutions."""
+    """The estimated number of solutions, from the counts of verified ones."""
 
     seen: int
     """different solutions found"""
     samples: int
     """verified samples they were found in"""
     good_turing: float
-    """estimated chance that the next verified sample is one of those seen"""
+    """estimated probability that the next verified sample is one of those seen"""
     chao1: float
     """estimated number of solutions"""
     low: int
@@ -34,18 +34,18 @@ class Estimate:
 
     @property
     def coverage(self) -> float:
-        """The share of solutions found if there are as many as the interval allows."""
+        """The fraction of solutions found, if there are as many as the upper end of the interval."""
         return self.seen / self.high if self.high else 0.0
 
     def __str__(self) -> str:
         return (
             f"estimated {self.chao1:.1f} solutions in all (95% interval {self.low} to {self.high}); "
-            f"the next one is known already with probability {self.good_turing:.3f}"
+            f"a new sample is a known one with probability {self.good_turing:.3f}"
         )
 
 
 def estimate(counts: NDArray[np.int64]) -> Estimate:
-    """counts [solutions]: how often each different solution was found, all at least 1."""
+    """Estimate the number of solutions from counts [solutions], how often each distinct one was found (at least 1)."""
     seen, samples = len(counts), int(counts.sum())
     if not seen:
         return Estimate(0, 0, 0.0, 0.0, 0, 0)
@@ -63,7 +63,7 @@ def estimate(counts: NDArray[np.int64]) -> Estimate:
 
 
 def _variance(once: int, twice: int, shrink: float, chao1: float) -> float:
-    """Of Chao1 (Chao 1987, in its form for few doubletons)."""
+    """Return the variance of Chao1 (Chao 1987, in its form for few doubletons)."""
     if twice:
         ratio = once / twice
         return twice * (shrink / 2 * ratio**2 + shrink**2 * ratio**3 + shrink**2 / 4 * ratio**4)
@@ -72,7 +72,7 @@ def _variance(once: int, twice: int, shrink: float, chao1: float) -> float:
 
 
 def _interval_without_rare_finds(counts: NDArray[np.int64]) -> tuple[float, float]:
-    """At most one singleton: Chao1 sees nothing missing, and its interval comes from P(a solution is missed)."""
+    """Return the interval for at most one singleton, where Chao1 is exactly `seen`, from P(a solution is missed)."""
     seen, samples = len(counts), int(counts.sum())
     missed = np.exp(-counts.astype(np.float64))  # a solution with Poisson mean i is missed with probability e^-i
     share = float(missed.mean())

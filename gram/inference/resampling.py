@@ -1,6 +1,6 @@
-"""Guided search: at chosen steps, trajectories that the value head (LPRM) rates low give way to copies of better ones.
+"""Guided search: at chosen steps, trajectories with a low value (LPRM) are replaced by copies of better ones.
 
-The copies part again, since each place in the batch has noise of its own.
+The copies diverge again, because each row of the batch has its own noise.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from gram.models.rollout import Batch, automatic_chunk
 from gram.tasks.base import Tokens
 
 NOBODY = -1
-"""The trajectory whose noise decides a puzzle's resampling: no real one has this number."""
+"""The trajectory number that keys the noise of a puzzle's resampling; no real trajectory has it."""
 
 
 @dataclass
 class Resampling:
-    """When and how trajectories are resampled, and what came of it."""
+    """When and how trajectories are resampled, and the effective sample sizes."""
 
     steps: Sequence[int]
     """After these supervision steps (1 is the first)."""
@@ -40,21 +40,21 @@ class Resampling:
         if not self.steps or min(self.steps) < 1 or max(self.steps) >= options.depth:
             raise GramError(f"Resampling happens after steps 1 to {options.depth - 1}, not {list(self.steps)}.")
         if options.halt:
-            raise GramError("Resampled trajectories all run to full depth: leave halting off.")
+            raise GramError("Resampled trajectories all run to full depth: leave out halting.")
         if not 0 <= self.power < float("inf"):
             raise GramError(f"The power of the weights must be a number from 0 up, not {self.power}.")
 
 
 def effective_sample_size(weights: NDArray[np.float64]) -> float:
-    """How many equally weighted samples would be worth as much: 1 / sum of squares of normalised weights [n]."""
+    """Return 1 / the sum of squares of the normalised weights [n]."""
     share = weights / weights.sum()
     return float(1 / np.square(share).sum())
 
 
 def systematic(weights: NDArray[np.float64], uniform: float) -> NDArray[np.int64]:
-    """Indices [n] of survivors, ascending: i occurs floor or ceil of n * share_i times, on average exactly that.
+    """Return the indices [n] of the survivors, ascending, by systematic resampling with one uniform number.
 
-    One uniform number in 0..1 decides for all.
+    With normalised weights w, index i occurs floor(n * w_i) or ceil(n * w_i) times, on average n * w_i times.
     """
     bounds = np.cumsum(weights / weights.sum())
     bounds[-1] = 1.0  # against rounding
@@ -71,7 +71,7 @@ def search(
     puzzle_ids: Tokens | None = None,
     progress: Progress | None = None,
 ) -> Trajectories:
-    """What `sample` returns, at equally many network calls, with resampling on the way."""
+    """Sample as `sample` does, with as many network calls, and resample the trajectories between steps."""
     resampling.check(options)
     if model.is_deterministic(options):
         raise GramError("All trajectories of a deterministic model are equal: there is nothing to resample.")

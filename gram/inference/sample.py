@@ -1,4 +1,4 @@
-"""Depth x width sampling from the prior: many trajectories of reasoning per puzzle, each with its own noise."""
+"""Depth x width sampling from the prior: many trajectories per puzzle, each with its own noise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -19,7 +19,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Trajectories:
-    """What was sampled; the first two axes are puzzle and trajectory."""
+    """Sampled trajectories; the first two axes are puzzle and trajectory."""
 
     outputs: Tokens
     """[puzzles, width, length]"""
@@ -42,7 +42,7 @@ class Trajectories:
     def empty(
         puzzles: int, options: SampleOptions, length: int, state: tuple[int, int] | None = None
     ) -> "Trajectories":
-        """Room for `options.width` trajectories of each puzzle; `state` is the shape of a state, for `keep_states`."""
+        """Allocate `options.width` trajectories per puzzle; `state` is the shape of a state, for `keep_states`."""
         rows = (puzzles, options.width)
         history = (*rows, options.depth) if options.keep_steps or options.keep_states else None
 
@@ -61,7 +61,7 @@ class Trajectories:
         )
 
     def record(self, made: Steps) -> None:
-        """Write down what a step of the batch brought."""
+        """Store the results of one step of the batch."""
         place = (made.puzzle, made.trajectory)
         self.outputs[place], self.values[place] = made.outputs, made.values
         self.confidence[place], self.steps[place] = made.confidence, made.step
@@ -85,9 +85,9 @@ class Trajectories:
         return self.each(lambda array: array[index])
 
     def at_depth(self, depth: int) -> "Trajectories":
-        """These trajectories as they stood after `depth` steps; they must have kept their steps."""
+        """Return the trajectories as they were after `depth` steps; they must have kept their steps."""
         if self.step_outputs is None or self.step_values is None or self.step_confidence is None:
-            raise ValueError("sample with keep_steps to read off a shallower depth")
+            raise ValueError("a shallower depth needs trajectories that were sampled with keep_steps")
         return Trajectories(
             self.step_outputs[:, :, depth - 1],
             self.step_values[:, :, depth - 1],
@@ -96,7 +96,7 @@ class Trajectories:
         )
 
     def joined(self, more: "Trajectories") -> "Trajectories":
-        """These trajectories, and then more of the same puzzles."""
+        """Append more trajectories of the same puzzles."""
         parts = [{field.name: getattr(each, field.name) for field in fields(each)} for each in (self, more)]
         both: dict[str, Any] = {
             name: None if array is None else np.concatenate([array, parts[1][name]], axis=1)
@@ -105,11 +105,11 @@ class Trajectories:
         return Trajectories(**both)
 
     def widened(self, width: int) -> "Trajectories":
-        """Width 1 -> `width` equal trajectories (views, not copies)."""
+        """Repeat a single trajectory `width` times (views, not copies)."""
         return self.each(lambda array: np.broadcast_to(array, (len(array), width, *array.shape[2:])))
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Trajectories":
-        """All arrays that are there, changed alike."""
+        """Apply a function to every array."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         changed: dict[str, Any] = {name: None if array is None else change(array) for name, array in arrays.items()}
         return Trajectories(**changed)
@@ -130,9 +130,9 @@ def sample(
     A model with puzzle embeddings uses puzzle_ids [puzzles]; id 0 stands for an unknown puzzle, as published.
 
     The trajectories are cut into groups, which on a CPU are sampled side by side. At most `chunk` trajectories of a
-    group run at once (by default as many as pay), whatever the width. The noise of a trajectory depends on (seed,
-    puzzle, trajectory number, step) alone, so neither the chunk size nor the width nor the other puzzles change it. The
-    numbers begin with `first`: so the same call goes on where another ended.
+    group run at once (by default as many as are efficient), whatever the width. The noise of a trajectory depends only
+    on (seed, puzzle, trajectory number, step), so neither the chunk size nor the width nor the other puzzles change it.
+    The numbers begin with `first`, so that one call can continue another.
     """
     puzzles, width = len(inputs), options.width
     model.check(options)

@@ -1,4 +1,4 @@
-"""Choose one answer among many trajectories. Every choice says how it was made."""
+"""Rules that select one answer among many trajectories."""
 
 from typing import Literal, get_args
 
@@ -11,7 +11,7 @@ from gram.tasks.base import Tokens
 Rule = Literal["first", "vote", "value", "halt", "verified"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 BY_HEADS: tuple[Rule, ...] = ("value", "halt")
-"""rules that ask a recursive model's heads"""
+"""rules that use the heads of a recursive model"""
 MEANING: dict[Rule, str] = {
     "first": "the first sample",
     "vote": "the most frequent whole output",
@@ -22,11 +22,11 @@ MEANING: dict[Rule, str] = {
 
 
 def check_rule(rule: str, *, has_rules: bool) -> None:
-    """Raise `GramError` unless the rule exists, and can be used for a task with or without rules to check by."""
+    """Raise `GramError` unless the rule exists and can be used for a task with or without a checker."""
     if rule not in RULES:
-        raise GramError(f"There is no rule '{rule}' to choose an answer; there is {', '.join(RULES)}.")
+        raise GramError(f"There is no selection rule '{rule}'. The rules are {', '.join(RULES)}.")
     if rule == "verified" and not has_rules:
-        raise GramError("This task has no checker, so nothing can be verified: choose by vote, value or halt.")
+        raise GramError("This task has no checker, so nothing can be verified: select by vote, value or halt.")
 
 
 def select(
@@ -36,10 +36,10 @@ def select(
     valid: NDArray[np.bool_],
     rule: Rule,
 ) -> int:
-    """Index of the chosen trajectory among outputs [width, length] with values, confidence and valid [width].
+    """Return the index of the selected trajectory; outputs [width, length], values, confidence and valid [width].
 
     `first` is the first sample; `vote` the most frequent whole output (ties go to the higher value, then to the earlier
-    sample); `value` and `halt` the one that the value head (LPRM) or the halt head rates best. These never look at
+    sample); `value` and `halt` the one that the value head (LPRM) or the halt head rates best. These do not use
     `valid`; `verified` takes the vote of the valid ones, or of all if there is none.
     """
     check_rule(rule, has_rules=True)
@@ -61,13 +61,13 @@ def selected_are_valid(
     valid: NDArray[np.bool_],
     rule: Rule,
 ) -> NDArray[np.bool_]:
-    """[puzzles] whether what a rule selects is valid; all arguments are [puzzles, width, ...]."""
+    """Return whether the selected answers are valid: [puzzles]; all arguments are [puzzles, width, ...]."""
     rows = zip(outputs, values, confidence, valid, strict=True)
     return np.array([right[select(boards, value, sure, right, rule)] for boards, value, sure, right in rows])
 
 
 def distinct(outputs: Tokens) -> tuple[Tokens, NDArray[np.int64]]:
-    """The different rows of outputs [width, length], most frequent first, and how often each occurred."""
+    """Return the distinct rows of outputs [width, length], most frequent first, and how often each occurs."""
     if not len(outputs):
         return outputs, np.zeros(0, dtype=np.int64)
     rows, first, counts = np.unique(outputs, axis=0, return_index=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Sampling by several processes: each draws the trajectories of its part of the puzzles, and all get all of them."""
+"""Sampling by several processes: each samples a part of the puzzles, and all receive all trajectories."""
 
 from typing import Any, cast
 
@@ -23,9 +23,9 @@ def sample_together(
     puzzle_ids: Tokens | None = None,
     progress: Progress | None = None,
 ) -> Trajectories:
-    """What `sample` returns, at a fraction of the time; every process must call it with the same arguments.
+    """Sample as `sample` does, in parallel; every process must call it with the same arguments.
 
-    `progress` is called as if the other processes were as far as this one.
+    `progress` assumes that the other processes are as far as this one.
     """
     if fabric.world_size == 1:
         return sample(model, inputs, options, puzzle_ids=puzzle_ids, progress=progress)

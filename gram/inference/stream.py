@@ -1,4 +1,4 @@
-"""Boards and images out of nothing, by the thousand: written block by block, so that a long run may be broken off."""
+"""Unconditional samples by the thousand, written block by block so that an interrupted call can be resumed."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ Rows = NDArray[np.uint8]
 """[samples, length] tokens; every task that generates has fewer than 256."""
 
 BLOCK = 1024
-"""Samples that are written together."""
+"""Samples per block."""
 
 
 def generate(
@@ -34,10 +34,10 @@ def generate(
 ) -> Rows:
     """Draw `count` samples from the blank input: [count, length].
 
-    Sample i of a recursive model depends on the seed and on i alone; a generative one draws in chunks. With `path`
-    (.npz) samples grow in a file beside it, `path` + ".part", and a call that was broken off goes on where that file
-    ends, to the same result. In the end `path` holds `tokens` [count, length], the `task`, and the `settings` as JSON;
-    a call that finds just this there reads it.
+    Sample i of a recursive model depends on the seed and on i alone; a generative one samples in chunks. With
+    `path` (.npz), samples are appended to `path` + ".part", and an interrupted call resumes at the end of that file
+    with the same result. In the end `path` holds `tokens` [count, length], the `task`, and the `settings` as JSON. If
+    it exists already with the same settings, it is read instead.
     """
     blank_input(trained.task)  # refuses before anything is written
     if path is None:
@@ -66,15 +66,15 @@ def generate(
 
 
 def already_drawn(trained: Trained, count: int, options: SampleOptions, path: Path) -> int:
-    """How many of the `count` samples an earlier call has left in `path`, or beside it.
+    """Return how many of the `count` samples an earlier call has left in `path` or in its part file.
 
-    `GramError` if what is there belongs to another call: nothing of it is overwritten.
+    Raises `GramError` if the file belongs to another call, so that nothing is overwritten.
     """
     settings, part = _settings(trained, options), _part(path)
     if path.exists():
         tokens, found = read_samples(path)
         if found != settings or len(tokens) != count:
-            raise GramError(f"{path} exists already, with other samples: remove it, or choose another name.")
+            raise GramError(f"{path} already exists with other samples: remove it, or choose another name.")
         return count
     if not part.exists():
         return 0
@@ -84,33 +84,35 @@ def already_drawn(trained: Trained, count: int, options: SampleOptions, path: Pa
         if header.startswith(found_header) and found_header != header:
             return 0  # a kill cut it off, or left it empty
         if found_header != header:
-            raise GramError(f"{part} was begun with another model or settings: remove it, or choose another name.")
+            raise GramError(
+                f"{part} was started with another model or other settings: remove it, or choose another name."
+            )
         rows = (file.seek(0, 2) - len(header)) // trained.task.length
     if rows > count:
-        raise GramError(f"{part} holds {rows:,} samples already: ask for as many, or choose another name.")
+        raise GramError(f"{part} already holds {rows:,} samples: ask for at least as many, or choose another name.")
     return rows // BLOCK * BLOCK
 
 
 def read_samples(path: Path) -> tuple[Rows, dict[str, Any]]:
-    """The array `tokens` [samples, length] of an .npz file, and the settings that it was drawn with, if it says."""
+    """Read the array `tokens` [samples, length] of an .npz file, and the settings of its samples if it has them."""
     try:
         with path.open("rb") as source, np.load(source) as stored:  # numpy leaves a damaged one open
             if "tokens" not in stored:
-                raise GramError(f"{path} has no array 'tokens': give what `gram generate` has written.")
+                raise GramError(f"{path} has no array 'tokens': give a file that `gram generate` wrote.")
             return stored["tokens"], json.loads(str(stored["settings"])) if "settings" in stored else {}
     except FileNotFoundError as error:
         raise GramError(f"There is no file {path}.") from error
     except UNREADABLE as error:
-        raise GramError(f"{path} is damaged or no .npz file of arrays.") from error
+        raise GramError(f"{path} is damaged, or not an .npz file of arrays.") from error
 
 
 def chosen_options(trained: Trained, options: SampleOptions) -> dict[str, Any]:
-    """Those of the options that decide what the samples are, but their number."""
+    """Return the options that determine the samples, without their number."""
     return options.only(trained.model.supported - {"width", "keep_steps"})
 
 
 def blank_input(task: Task) -> Tokens:
-    """The one input [1, length] of a task that generates; `GramError` for one that answers puzzles."""
+    """Return the blank input [1, length] of an unconditional task; raise `GramError` for a task with puzzles."""
     if task.scoring != "generation":
         raise GramError(f"{task.name} answers puzzles (gram solve): it generates nothing from a blank one.")
     return task.parse("")[None]
@@ -126,14 +128,14 @@ def weights_digest(model: Model) -> str:
 
 
 def _block(trained: Trained, options: SampleOptions, start: int, count: int, progress: Progress | None) -> Rows:
-    """Samples `start` to the end of its block [rows, length]."""
+    """Draw the samples from `start` to the end of its block: [rows, length]."""
     some = replace(options, width=min(BLOCK, count - start), keep_steps=False)
     outputs = sample(trained.model, blank_input(trained.task), some, first=start, progress=progress).outputs[0]
     return np.asarray(outputs, dtype=np.uint8)
 
 
 def _settings(trained: Trained, options: SampleOptions) -> dict[str, Any]:
-    """All that decides what the samples are, but their number."""
+    """Return everything that determines the samples, without their number."""
     digest = weights_digest(trained.model)
     return {"task": trained.task.name, "weights": digest, **chosen_options(trained, options)}
 

@@ -1,14 +1,13 @@
-"""The contract that every model obeys, recursive or not: one training loop, one sampler and one evaluation serve all.
+"""The interface of every model, recursive or not, for the training loop, the sampler and the evaluation.
 
-Rows of integer tokens go in, rows of integer tokens come out. Training is a sequence of supervision steps on *slots*: a
-slot holds an example and whatever the model carries for it from step to step; where an example is finished, the slot
-takes the next one.
+Inputs and outputs are rows of integer tokens. Training is a sequence of supervision steps on *slots*. A slot holds an
+example and whatever the model carries for it from step to step. When an example is finished, its slot takes the next.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -17,162 +16,47 @@ from torch import Tensor, nn
 
 from gram.config import SampleOptions, Section
 from gram.errors import GramError
-from gram.models.noise import derive, uniform
+from gram.models.carry import Carry, Rows
 from gram.tasks.base import Structure, Task, Tokens
 
 Checker = Callable[[Tensor, Tensor], Tensor]
-"""Judges outputs [rows, length] for inputs [rows, length]: [rows] bool, "a valid solution"."""
+"""Verifies outputs [rows, length] for inputs [rows, length]: [rows] bool, "a valid solution"."""
 Job = tuple[int, int]
-"""(input, trajectory) to be sampled"""
+"""(input, trajectory) to sample"""
 Metrics = dict[str, Tensor]
 """Detached scalars for the log; NaN where nothing was measured in this step."""
-
-STAGGER = -1
-"""Label of the random number that decides how long a slot's first example stays."""
-
-
-class State(NamedTuple):
-    """The latent state z = (h, l)."""
-
-    h: Tensor
-    """[batch, tokens, dim] high level, the only part that is decoded"""
-    l: Tensor | None  # noqa: E741 - the paper's name
-    """[batch, tokens, dim] low level; None for a flat state"""
-
-    def rows(self, index: Tensor | slice) -> "State":
-        """Select rows of the batch."""
-        return State(self.h[index], None if self.l is None else self.l[index])
-
-    def detach(self) -> "State":
-        """Cut the gradient."""
-        return State(self.h.detach(), None if self.l is None else self.l.detach())
-
-    @staticmethod
-    def cat(states: "list[State]") -> "State":
-        """Join along the batch."""
-        lows = [state.l for state in states if state.l is not None]
-        return State(torch.cat([state.h for state in states]), torch.cat(lows) if lows else None)
-
-    @staticmethod
-    def where(mask: Tensor, yes: "State", no: "State") -> "State":
-        """Choose by row; mask [batch]."""
-        mask = mask[:, None, None]
-        low = None if yes.l is None or no.l is None else torch.where(mask, yes.l, no.l)
-        return State(torch.where(mask, yes.h, no.h), low)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Examples, one for every slot; only slots that have finished their own take them."""
-
-    inputs: Tensor
-    """[slots, length]"""
-    targets: Tensor
-    """[slots, length]; negative where there is no label"""
-    deal: Tensor
-    """[slots] a number that no other example of the run has: its noise is keyed by it"""
-    lifetime: Tensor
-    """[slots] supervision steps that the example stays"""
-    min_steps: Tensor
-    """[slots] steps before which the slot may not halt (exploration)"""
-    index: Tensor
-    """[slots] row of the training split"""
-    puzzle_ids: Tensor | None = None
-    """[slots] for models with puzzle embeddings"""
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Every tensor by name; the first axis of each is the slot."""
-        return {name: tensor for name, tensor in vars(self).items() if tensor is not None}
-
-    def part(self, index: slice) -> "Rows":
-        """Select slots."""
-        return Rows(**{name: tensor[index] for name, tensor in self.tensors().items()})
-
-
-@dataclass(frozen=True)
-class Carry:
-    """What goes from one supervision step to the next: the examples under way and, if it has any, their states."""
-
-    rows: Rows
-    steps: Tensor
-    """[slots] supervision steps made; -1 where a slot has never had an example"""
-    finished: Tensor
-    """[slots] bool: takes the next example that is offered"""
-    state: State | None = None
-    """z where each slot stands"""
-    memory: Tensor | None = None
-    """[slots, tokens, dim] one state of the trajectory, uniform over its steps: what the value head learns from"""
-
-    def take(self, offered: Rows, initial: State | None = None) -> "Carry":
-        """Let the offered examples into the slots that have finished, with state z_0 (`initial`).
-
-        A slot's first example stays for a random part of its lifetime, so that every update sees all steps.
-        """
-        new = self.finished
-        cut = uniform(derive(offered.deal, STAGGER)) * offered.lifetime
-        lifetime = torch.where(self.steps < 0, 1 + cut.long(), offered.lifetime)
-        offered = replace(offered, lifetime=lifetime)
-        parts = {
-            name: torch.where(new if old.ndim == 1 else new[:, None], getattr(offered, name), old)
-            for name, old in self.rows.tensors().items()
-        }
-        state, memory = self.state, self.memory
-        if state is not None and initial is not None and memory is not None:
-            state = State.where(new, initial, state)
-            memory = torch.where(new[:, None, None], initial.h, memory)
-        steps, finished = torch.where(new, 0, self.steps), torch.zeros_like(new)
-        return Carry(Rows(**parts), steps, finished, state, memory)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Every tensor by name; the first axis of each is the slot."""
-        named: dict[str, Tensor | None] = {**self.rows.tensors()}
-        named |= {"steps": self.steps, "finished": self.finished, "memory": self.memory}
-        if self.state is not None:
-            named |= {"h": self.state.h, "l": self.state.l}
-        return {name: tensor for name, tensor in named.items() if tensor is not None}
-
-    @staticmethod
-    def of(tensors: dict[str, Tensor]) -> "Carry":
-        """Rebuild a carry from what `tensors` gave."""
-        rows = Rows(**{field.name: tensors.get(field.name) for field in fields(Rows)})  # type: ignore[arg-type]
-        state = State(tensors["h"], tensors.get("l")) if "h" in tensors else None
-        return Carry(rows, tensors["steps"], tensors["finished"], state, tensors.get("memory"))
-
-    def part(self, index: slice) -> "Carry":
-        """Select slots."""
-        return Carry.of({name: tensor[index] for name, tensor in self.tensors().items()})
 
 
 @dataclass(frozen=True)
 class StepContext:
-    """What a training step is told of the run."""
+    """Settings of the run for one training step."""
 
     seed: int = 0
     """Seed of all noise."""
     progress: float = 0.0
-    """Fraction of the run that has been made, for schedules."""
+    """Fraction of the run that is done, for schedules."""
     checker: Checker | None = None
-    """The task's verdict; without one, an output is right if it equals the target."""
+    """The task's checker; without one, an output is correct if it equals the target."""
     halt: bool = False
-    """Finish an example when the halt head says so."""
+    """Finish an example when the halt head predicts that it is solved."""
     release: float = 0.0
-    """Chance that a slot whose output is right takes a new example."""
+    """Probability that a slot whose output is correct takes a new example."""
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one supervision step of all slots leaves behind."""
+    """The result of one supervision step of all slots."""
 
     loss: Tensor
     carry: Carry
     outputs: Tensor
-    """[slots, length] what the slots now decode to"""
+    """[slots, length] decoded outputs"""
     metrics: Metrics
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What one step of sampling produced; the first axis of everything is the row."""
+    """The results of one sampling step; the first axis of every array is the row."""
 
     puzzle: Tokens
     """[rows] index of the input"""
@@ -181,28 +65,28 @@ class Steps:
     step: Tokens
     """[rows] supervision steps made so far"""
     outputs: Tokens
-    """[rows, length] decoded now"""
+    """[rows, length] decoded after this step"""
     values: NDArray[np.float32]
-    """[rows] LPRM: the estimated quality of the trajectory's end, 0..1"""
+    """[rows] LPRM: the estimated quality of the trajectory's final output, 0..1"""
     confidence: NDArray[np.float32]
-    """[rows] the halt head's probability that the output is right"""
+    """[rows] the halt head's probability that the output is correct"""
     ended: NDArray[np.bool_]
     """[rows] this was the trajectory's last step"""
     halted: NDArray[np.bool_]
-    """[rows] ... because its halt head said so"""
+    """[rows] ... because of its halt head"""
     h: Tensor
-    """[rows, tokens, dim] the states; without tokens for a model that has none"""
+    """[rows, tokens, dim] the states; tokens is 0 for a model without states"""
 
 
 class Model(nn.Module, ABC):
-    """Anything that is trained on pairs of inputs and targets, and sampled."""
+    """A model that is trained on pairs of inputs and targets, and sampled."""
 
     settings: ClassVar[type[Section]]
-    """The class of its settings, with a `kind` by which recipes name it."""
+    """The class of its settings; recipes select the model by the `kind` in it."""
     recursive: ClassVar[bool] = False
-    """Whether it reasons in supervision steps, with states and heads to look at."""
+    """Whether it makes supervision steps, and has states and heads."""
     steps_per_example: int = 1
-    """Supervision steps that an example stays by default [N_sup]."""
+    """Supervision steps per example by default [N_sup]."""
 
     def __init__(self, config: Section, *, vocab_size: int, length: int) -> None:
         super().__init__()
@@ -213,31 +97,31 @@ class Model(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def build(cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure) -> Self:
-        """Make a fresh model by the sections of a recipe."""
+        """Build a model from the sections of a recipe."""
 
     @property
     def state_shape(self) -> tuple[int, int]:
-        """Tokens and width of a row's state h; a model that carries none has none."""
+        """Tokens and width of a row's state h; (0, 0) for a model without states."""
         return 0, 0
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device of the parameters."""
         return next(self.parameters()).device
 
     @property
     def parameter_count(self) -> int:
-        """How many numbers are trained."""
+        """The number of trained parameters."""
         return sum(p.numel() for p in self.parameters())
 
     @property
     def checkpoint_type(self) -> str:
-        """What its weights belong to, where names and shapes do not tell."""
+        """The type of the checkpoint, where names and shapes of tensors are ambiguous."""
         return str(self.config.kind)
 
     @property
     def puzzle_embeddings(self) -> nn.Parameter | None:
-        """The table of puzzle embeddings, for models that have one: it is trained by an optimiser of its own."""
+        """The table of puzzle embeddings, which has its own optimiser; None for models without."""
         return None
 
     def share_puzzle_embeddings(self, other: "Model") -> None:
@@ -245,7 +129,7 @@ class Model(nn.Module, ABC):
         return
 
     def prepare(self, targets: Tokens) -> None:
-        """Take note, before training, of what the targets [rows, length] of the training split have in common."""
+        """Prepare for training on these targets [rows, length]; the default does nothing."""
         return
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -270,7 +154,7 @@ class Model(nn.Module, ABC):
     def validation_metrics(
         self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
     ) -> dict[str, float]:
-        """Measure what is followed during training beside the metrics of the task."""
+        """Return the model's own validation metrics, in addition to those of the task."""
         nats = self.log_likelihood(inputs, targets, puzzle_ids=puzzle_ids, seed=seed)
         return {"nats": -float(nats.mean())}
 
@@ -282,17 +166,17 @@ class Model(nn.Module, ABC):
         """The names of the sampling options that it supports."""
 
     def check(self, options: SampleOptions) -> None:
-        """Raise `GramError`, before any work, for options that it cannot be sampled with."""
+        """Raise `GramError` for options that the model cannot be sampled with."""
         if (options.keep_steps or options.keep_states) and not self.recursive:
-            raise GramError("This model draws whole outputs: it has no supervision steps to keep.")
+            raise GramError("This model samples whole outputs and has no supervision steps to keep.")
 
     @property
     def sampling_steps(self) -> int | None:
-        """Steps of its sampler where they can be chosen (`options.steps`)."""
+        """The default of `options.steps`; None if the sampler has no such option."""
         return None
 
     def is_deterministic(self, options: SampleOptions) -> bool:
-        """Whether every trajectory of an input is the same."""
+        """Return whether every trajectory of an input is the same."""
         return False
 
     def groups(self, rows: int) -> list[range]:
@@ -312,12 +196,12 @@ class Model(nn.Module, ABC):
         puzzle_ids: Tokens | None = None,
         chunk: int | None = None,
     ) -> Iterator[Steps]:
-        """Sample the trajectories that `jobs` name, at most `chunk` at a time; yield what every step produced."""
+        """Sample the trajectories in `jobs`, at most `chunk` at a time; yield the results of every step."""
 
     @property
     @abstractmethod
     def likelihood_meaning(self) -> tuple[bool, str]:
-        """Whether `log_likelihood` is exact (otherwise a lower bound), and in words what it is."""
+        """Whether `log_likelihood` is exact (otherwise it is a lower bound), and a description of it."""
 
     @abstractmethod
     def log_likelihood(

@@ -1,4 +1,4 @@
-"""What stands before and behind the recursion: the token encoder, and the decoder with its LM, halt and value heads."""
+"""The token encoder, and the decoder with its LM, halt and value heads."""
 
 import math
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from gram.models.layers import Linear, SwiGLU, truncated_normal_
 from gram.models.symbols import SymbolDecoder, Symbols
 
 HALT_BIAS = -5.0
-"""The halt head starts out sure that nothing is solved yet (as published)."""
+"""The halt head is initialised to predict that nothing is solved (as published)."""
 
 
 class Encoder(nn.Module):
@@ -57,7 +57,7 @@ class Encoder(nn.Module):
     def _front(self, puzzles: Tensor, puzzle_ids: Tensor | None) -> Tensor:
         """puzzle_ids [batch] -> their embeddings, filled up with zeros, as tokens [batch, puzzle_tokens, dim]."""
         if puzzle_ids is None:
-            raise ValueError("this model has puzzle embeddings: give puzzle_ids")
+            raise ValueError("a model with puzzle embeddings needs puzzle_ids")
         # Sparse: an update touches the rows of this batch, however many puzzles there are.
         front = F.embedding(puzzle_ids, puzzles, sparse=True)
         front = F.pad(front, (0, self.puzzle_tokens * self.dim - front.shape[1]))
@@ -72,18 +72,18 @@ class Encoder(nn.Module):
 
 
 class Readout(NamedTuple):
-    """What the auxiliary heads say of a state."""
+    """The outputs of the halt and value heads."""
 
     q_halt: Tensor
-    """[batch] logit: decoding now is right"""
+    """[batch] logit: the current output is correct"""
     q_continue: Tensor
-    """[batch] logit: one more step is worth it (used by Q-learning only)"""
+    """[batch] logit: continue for one more step (Q-learning only)"""
     value: Tensor
     """[batch] logit of the trajectory's final quality (LPRM)"""
 
 
 class Decoder(nn.Module):
-    """Reads h only: logits for every content token, and the halt and value heads."""
+    """Decodes h: logits for every content token, and the halt and value heads."""
 
     def __init__(self, config: ModelConfig, vocab_size: int, symbols: Symbols | None = None) -> None:
         super().__init__()
@@ -111,3 +111,11 @@ class Decoder(nn.Module):
         summary = h[:, 0] if self.pool is None else self.pool(h).mean(dim=1)
         halt = self.halt(summary).float()
         return Readout(halt[:, 0], halt[:, 1], self.value(summary).float()[:, 0])
+
+
+def sinusoid(index: Tensor, dim: int) -> Tensor:
+    """index [batch] -> the Transformer's sinusoidal code [batch, dim]; defined at any depth."""
+    half = (dim + 1) // 2
+    frequencies = torch.exp(torch.arange(half, device=index.device) * (-math.log(10000.0) / half))
+    angles = index[:, None].float() * frequencies
+    return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, :dim]

@@ -1,4 +1,4 @@
-"""Mixing by constraints: positions meet in the sets that share a rule, such as rows, columns and boxes.
+"""Mixing by constraints: positions interact within the sets that share a rule, such as rows, columns and boxes.
 
     (g, v) = x W + sum over kinds of sets: mean of x over the position's set, times W_kind
     x     <- norm(x + down(silu(g) * v))
@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from gram.models.layers import NORM_EPSILON, Linear, compiled_pays, gate, kernels, rms_norm, truncated_normal_
 
 COMPILED_LAYER = 2**15
-"""Numbers of a state from which on a layer on a CPU goes through `gram.models.constraint_kernels`."""
+"""Size of a state from which a layer on a CPU uses `gram.models.constraint_kernels`."""
 
 
 class Sets(nn.Module):
@@ -38,7 +38,7 @@ class Sets(nn.Module):
 
     @classmethod
     def of(cls, constraints: Mapping[str, Sequence[int]], symbols: int = 0) -> "Sets":
-        """The sets of cells [cells] by kind; with `symbols` > 0 those of (cell, symbol) pairs, cell by cell."""
+        """Return the sets of cells [cells] by kind; with `symbols` > 0 those of (cell, symbol) pairs, cell by cell."""
         kinds = [np.asarray(kind) for kind in constraints.values()]
         if symbols:
             cells = np.arange(len(kinds[0]))
@@ -54,7 +54,7 @@ class Sets(nn.Module):
 
     @cached_property
     def layout(self) -> Any:
-        """The same as arrays, for `gram.models.constraint_kernels`."""
+        """The sets as arrays, for `gram.models.constraint_kernels`."""
         counts = [len(kind) for kind in self.sizes]
         before = np.cumsum([0, *counts])[:-1]
         weight = 1 / np.concatenate(self.sizes).astype(np.float32)
@@ -84,7 +84,7 @@ class ConstraintBlock(nn.Module):
 
 
 class _Layer(torch.autograd.Function):
-    """The whole layer by compiled loops, which is three times as fast as torch's operations one by one."""
+    """The whole layer in compiled loops, three times as fast as separate torch operations."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gate_up: Tensor, kinds: Tensor, down: Tensor, sets: Sets, keep: bool) -> Tensor:

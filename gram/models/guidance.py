@@ -29,7 +29,7 @@ class Gaussian(NamedTuple):
         return self.mean + temperature * self.log_sigma.exp() * noise
 
     def scale_gradient(self, share: float) -> "Gaussian":
-        """Return the same distribution, its gradient multiplied by `share`."""
+        """Return the same distribution with its gradient multiplied by `share`."""
         return Gaussian(*(torch.lerp(p.detach(), p, share) for p in self))
 
 
@@ -68,14 +68,14 @@ class GaussianHead(nn.Module):
 
 
 class Transition(NamedTuple):
-    """The end of a latent transition: the new h, and the distributions that epsilon could come from."""
+    """The end of a latent transition: the new h, and the distributions of epsilon."""
 
     h: Tensor
     """[batch, tokens, dim]"""
     prior: Gaussian | None = None
     """p(epsilon | u); None for models without guidance heads"""
     posterior: Gaussian | None = None
-    """q(epsilon | u, y), where targets were given"""
+    """q(epsilon | u, y), if targets were given"""
 
 
 class NoGuidance(nn.Module):
@@ -93,7 +93,7 @@ class NoGuidance(nn.Module):
 
 
 class FixedNoise(nn.Module):
-    """Guidance without heads: epsilon ~ N(0, sigma^2 I) with a constant sigma, whatever the state and the target."""
+    """Guidance without heads: epsilon ~ N(0, sigma^2 I) with a constant sigma."""
 
     noisy = True
     learned = False
@@ -157,7 +157,7 @@ class Guidance(nn.Module):
 
 
 def build_guidance(config: ModelConfig, vocab_size: int, symbols: Symbols | None) -> NoGuidance | FixedNoise | Guidance:
-    """Make what a configuration's `guidance` names."""
+    """Build the guidance that the configuration selects."""
     if config.guidance == "none":
         return NoGuidance()
     return FixedNoise(config) if config.guidance == "fixed" else Guidance(config, vocab_size, symbols)

@@ -1,4 +1,4 @@
-"""Images as tokens: square patches become positions on the way in, and pixels again on the way out."""
+"""Images as tokens: the encoder maps square patches to positions, and the decoder maps them back to pixels."""
 
 import math
 

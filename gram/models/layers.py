@@ -4,21 +4,25 @@ import importlib
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from gram.config import ModelConfig
 from gram.models.multiply import multiply, multiply_tokens
 
 NORM_EPSILON = 1e-5
 ROPE_BASE = 10000.0
 COMPILED_NORM, COMPILED_GATE = 2**17, 2**19
-"""Numbers of a tensor from which on norms and gates on a CPU go through `gram.models.kernels`."""
+"""Size of a tensor from which norms and gates on a CPU use `gram.models.kernels`."""
 COMPILED_ATTENTION, COMPILED_TOKENS = 2**17, 128
-"""Numbers of queries, keys and values from which on, and tokens up to which, `gram.models.attention_kernels` pays."""
+"""Size of queries, keys and values from which, and tokens up to which, `gram.models.attention_kernels` are used."""
+
+CACHED_NUMBERS = 2**19
+"""Roughly how many numbers of an intermediate result a core's cache holds; the speed hardly depends on it."""
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -77,7 +81,7 @@ class _Gate(torch.autograd.Function):
 
 
 def compiled_pays(x: Tensor, least: int) -> bool:
-    """Whether x is large enough to wait for numba once; a single small puzzle is answered before it is imported."""
+    """Return whether x is so large that numba is worth its import; a single small puzzle is solved without it."""
     fits = x.is_cpu and x.dtype == torch.float32 and x.ndim == 3 and x.numel() >= least and x.is_contiguous()
     return fits and not torch.compiler.is_compiling()
 
@@ -89,7 +93,7 @@ def kernels(name: str = "kernels") -> ModuleType:
 
 def rms_norm(x: Tensor, axis: int = -1) -> Tensor:
     """Scale an axis to unit root mean square; no learned gain (as in HRM and TRM)."""
-    if torch.compiler.is_compiling():  # which fuses what is plain
+    if torch.compiler.is_compiling():  # the compiler fuses plain operations
         return x * (x.square().mean(dim=axis, keepdim=True) + NORM_EPSILON).rsqrt()
     return _RmsNorm.apply(x, axis)  # type: ignore[no-any-return, no-untyped-call]
 
@@ -103,8 +107,8 @@ def gate(gate_up: Tensor, axis: int) -> Tensor:
 
 
 def truncated_normal_(weight: Tensor, std: float) -> Tensor:
-    """Fill with a normal cut at two deviations, widened so that its deviation is exactly `std`."""
-    # The deviation of a standard normal cut at +-2 is 0.8796...: divide by it (the published code corrects for it too).
+    """Fill with a normal that is truncated at two standard deviations, scaled so that its own is exactly `std`."""
+    # The truncated normal has a standard deviation of 0.8796...: divide by it, as the published code does.
     mass = math.erf(math.sqrt(2))
     density = math.exp(-2) / math.sqrt(2 * math.pi)
     cut_std = math.sqrt(1 - 4 * density / mass)
@@ -113,7 +117,7 @@ def truncated_normal_(weight: Tensor, std: float) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """Bias-free linear map with truncated-normal weights of deviation 1/sqrt(inputs)."""
+    """Bias-free linear map with truncated-normal weights of standard deviation 1/sqrt(inputs)."""
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
         super().__init__(inputs, outputs, bias=bias)
@@ -241,21 +245,12 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Mix tokens, then channels; each followed by a residual sum and a post-norm."""
 
-    def __init__(
-        self,
-        *,
-        dim: int,
-        length: int,
-        channel_hidden: int,
-        mixing: str,
-        token_hidden: int,
-        mixing_norm: Literal["channels", "tokens"],
-        heads: int,
-    ) -> None:
+    def __init__(self, config: ModelConfig, length: int) -> None:
         super().__init__()
-        self.mixer = TokenMixing(length, token_hidden) if mixing == "tokens" else Attention(dim, heads)
-        self.channels = SwiGLU(dim, channel_hidden)
-        self.norm_over_tokens = mixing == "tokens" and mixing_norm == "tokens"
+        tokens = config.mixing == "tokens"
+        self.mixer = TokenMixing(length, config.token_hidden) if tokens else Attention(config.dim, config.heads)
+        self.channels = SwiGLU(config.dim, config.channel_hidden)
+        self.norm_over_tokens = tokens and config.mixing_norm == "tokens"
 
     def forward(self, x: Tensor, rope: Rope | None = None) -> Tensor:
         """x [batch, length, dim] -> the same shape."""
@@ -276,3 +271,13 @@ class Network(nn.Module):
         for block in self.blocks:
             x = block(x, rope)
         return x
+
+
+def row_groups(x: Tensor, largest_row: int, fewest: int = 1) -> list[slice]:
+    """Split the rows of x so that on a CPU the intermediate results of a group stay in the cache.
+
+    `largest_row` is the number of elements per row of the largest one, and `fewest` the smallest group. This helps
+    only without a gradient, because with one every result is kept anyway.
+    """
+    size = max(fewest, CACHED_NUMBERS // largest_row) if x.is_cpu else max(1, len(x))
+    return [slice(start, start + size) for start in range(0, len(x), size)]

@@ -18,7 +18,7 @@ from gram.tasks.base import IGNORE
 
 
 def log_stablemax(logits: Tensor) -> Tensor:
-    """Log of s(x) / sum s(x) with s(x) = x + 1 above 0 and 1 / (1 - x) below; in float64 as published."""
+    """Return log(s(x) / sum s(x)) with s(x) = x + 1 above 0 and 1 / (1 - x) below; in float64 as published."""
     logits = logits.double()
     s = torch.where(logits < 0, 1 / (1 - logits + 1e-30), logits + 1)
     return torch.log(s / s.sum(dim=-1, keepdim=True))
@@ -41,7 +41,7 @@ def labelled_count(targets: Tensor) -> Tensor:
 
 
 def reconstruction_loss(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
-    """-log p(y | h) per labelled token: [rows]."""
+    """Return -log p(y | h) per labelled token: [rows]."""
     return token_cross_entropy(logits, targets, kind).sum(dim=-1) / labelled_count(targets)
 
 
@@ -54,22 +54,22 @@ def balanced_kl(q: Gaussian, p: Gaussian, balance: float) -> Tensor:
 
 
 def exactly_right(outputs: Tensor, targets: Tensor) -> Tensor:
-    """[rows] every labelled token is right."""
+    """Return whether every labelled token is correct: [rows]."""
     return ((outputs == targets) | (targets == IGNORE)).all(dim=-1)
 
 
 def token_accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """[rows] share of the labelled tokens that are right."""
+    """Return the fraction of labelled tokens that are correct: [rows]."""
     return ((outputs == targets) & (targets != IGNORE)).sum(dim=-1) / labelled_count(targets)
 
 
 def squared_error(logits: Tensor, targets: Tensor) -> Tensor:
-    """(p - target)^2 per row; p is the sigmoid of the logit, because targets lie in [0, 1]."""
+    """Return (p - target)^2 per row, where p is the sigmoid of the logit, because targets lie in [0, 1]."""
     return (logits.sigmoid() - targets).square()
 
 
 def halt_loss(readout: Readout, right: Tensor, continue_target: Tensor | None, kind: str = "bce") -> Tensor:
-    """Error of q_halt as a prediction of "right now", plus (Q-learning) that of q_continue: [rows].
+    """Return the error of q_halt as a prediction of `right`, plus (Q-learning) that of q_continue: [rows].
 
     The paper writes a squared error of Q-values; it is taken of their sigmoids, because both targets are probabilities
     and the model halts where sigmoid(q_halt) > 1/2.

@@ -1,4 +1,4 @@
-"""Noise that belongs to a key, such as (seed, puzzle, trajectory, step), whatever else is in the batch.
+"""Noise that depends only on a key, such as (seed, puzzle, trajectory, step), and not on the rest of the batch.
 
 The generator is counter-based: number i of a row is a hash of (the row's key, i), so that all rows are drawn in one
 call on the model's device, in any order, by any process. The hash is SplitMix64 (Steele et al., 2014); pairs of its
@@ -40,17 +40,17 @@ def derive(key: Tensor, *parts: Tensor | int) -> Tensor:
 
 
 def _bits(key: Tensor, count: int) -> Tensor:
-    """[rows, count] random 64-bit integers of the rows' keys [rows]."""
+    """Return random 64-bit integers [rows, count] of the keys [rows]."""
     return _mix_(key[:, None] + GOLDEN * torch.arange(1, count + 1, device=key.device))
 
 
 def uniform(key: Tensor) -> Tensor:
-    """[rows] numbers in [0, 1), one for each key [rows]."""
+    """Return uniform numbers in [0, 1), one for each key: [rows]."""
     return _shifted(_bits(key, 1)[:, 0], 40).float() * 2.0**-24
 
 
 def normal(key: Tensor, *shape: int) -> Tensor:
-    """[rows, *shape] standard-normal float32 numbers of the rows' keys [rows], on their device."""
+    """Return standard-normal float32 numbers [rows, *shape] of the keys [rows], on their device."""
     count = math.prod(shape)
     bits = _bits(key, (count + 1) // 2)
     # 24 bits each, which float32 holds exactly; the first is never 0, whose logarithm would be infinite.
@@ -61,7 +61,7 @@ def normal(key: Tensor, *shape: int) -> Tensor:
 
 
 def puzzle_key(tokens: Tokens, puzzle_id: int | None = None) -> int:
-    """Return what a puzzle's noise is keyed by: its tokens [length], and its own embedding where it has one."""
+    """Return the noise key of a puzzle: its tokens [length], and its puzzle id if it has an embedding."""
     name = b"" if puzzle_id is None else b"|%d" % puzzle_id
     content = np.ascontiguousarray(tokens, dtype="<i8").tobytes() + name
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)

@@ -1,13 +1,11 @@
-"""L_GRAM: who learns what from one supervision step of every slot. Its terms are in `gram.models.losses`.
+"""The terms of L_GRAM in one supervision step, and the ELBO of a whole trajectory.
 
-    reconstruction + beta * KL(q || p) + halt_weight * halt + value_weight * value
+    L_GRAM = reconstruction + beta * KL(q || p) + halt_weight * halt + value_weight * value
 
-The first slots may roll out from the prior, as at inference; they train the halt and value heads. The others follow the
-posterior and train the rest.
+`Reasoner.training_step` adds the terms up. The formulas of the single terms are in `gram.models.losses`.
 """
 
 import math
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,8 @@ import torch
 from torch import Tensor
 
 from gram.config import ObjectiveConfig
-from gram.models.base import Carry, Metrics, State, StepContext, StepResult
+from gram.models.base import Metrics, StepContext
+from gram.models.carry import Carry, State
 from gram.models.guidance import Gaussian, kl_divergence
 from gram.models.losses import (
     balanced_kl,
@@ -35,33 +34,8 @@ POSTERIOR, PRIOR, AHEAD, MEMORY, RELEASE, ELBO = range(6)
 """Labels of the noise that one supervision step of a slot uses."""
 
 
-def supervision_step(model: "Reasoner", carry: Carry, context: StepContext) -> StepResult:
-    """Make one supervision step in every slot: the loss, and the states to continue from."""
-    step = _SupervisionStep(model, carry, context)
-    count, c = len(carry.steps), model.objective
-    rollouts = slice(0, model.rollout_rows(count) if model.guidance.learned else 0)
-    learners = slice(0 if c.learn_from_rollouts else rollouts.stop, count)
-    loss, state, outputs, metrics = step.learn(learners)
-    judged = rollouts if rollouts.stop else learners
-    if rollouts.stop:
-        rolled_state, rolled_outputs = step.roll_out(rollouts)
-        rest = slice(rollouts.stop - learners.start, None)
-        state = State.cat([rolled_state, state.rows(rest)])
-        outputs = torch.cat([rolled_outputs, outputs[rest]])
-    right = step.right(outputs)
-    halt, halts = step.halt_loss(judged, state, right)
-    finished = step.finished(right, halts if judged == slice(0, count) else None)
-    value, memory, value_metrics = step.value_loss(judged, state.h, outputs, right, finished)
-    if model.guidance.learned and not rollouts.stop:
-        value_metrics.pop("rollout_accuracy")  # every slot followed the posterior: it says nothing about rollouts
-    loss = loss + c.halt_weight * halt + value
-    metrics |= {"halt": halt, **value_metrics, "loss": loss}
-    new = replace(carry, steps=carry.steps + 1, finished=finished, state=state.detach(), memory=memory)
-    return StepResult(loss, new, outputs, {name: metric.detach() for name, metric in metrics.items()})
-
-
-class _SupervisionStep:
-    """The parts of one supervision step, over the same carry."""
+class SupervisionStep:
+    """The terms of L_GRAM in one supervision step of all slots."""
 
     def __init__(self, model: "Reasoner", carry: Carry, context: StepContext) -> None:
         assert carry.state is not None
@@ -69,10 +43,10 @@ class _SupervisionStep:
         self.model, self.carry, self.context = model, carry, context
         self.rows, self.state, self.memory = carry.rows, carry.state, carry.memory
         self.key = derive(torch.full_like(carry.steps, context.seed), carry.rows.deal, carry.steps)
-        """[slots] what the noise of this step is keyed by"""
+        """[slots] the noise key of this step"""
 
     def learn(self, rows: slice) -> tuple[Tensor, State, Tensor, Metrics]:
-        """Follow the posterior to the targets: reconstruction + beta * KL, the states, the outputs, and metrics."""
+        """Follow the posterior to the targets; return reconstruction + beta * KL, states, outputs and metrics."""
         model, c, targets = self.model, self.model.objective, self.rows.targets[rows]
         e_y = model.guidance.embed_targets(targets)
         output = model.step(
@@ -98,7 +72,7 @@ class _SupervisionStep:
 
     @torch.no_grad()
     def roll_out(self, rows: slice) -> tuple[State, Tensor]:
-        """Follow the prior, as at inference: the states, and the outputs."""
+        """Follow the prior, as at inference; return states and outputs."""
         model = self.model
         state = model.step(
             self.state.rows(rows),
@@ -111,13 +85,13 @@ class _SupervisionStep:
         return state, model.decoder.logits(state.h).argmax(dim=-1)
 
     def right(self, outputs: Tensor) -> Tensor:
-        """[slots] these outputs are solutions."""
+        """Return which outputs are correct: [slots]."""
         if self.context.checker is None:
             return exactly_right(outputs, self.rows.targets)
         return self.context.checker(self.rows.inputs, outputs)
 
     def halt_loss(self, rows: slice, state: State, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Adaptive computation (ACT): the halt head's loss on some slots, and which of them it would stop."""
+        """Adaptive computation (ACT): return the loss of the halt head on some slots, and its decisions."""
         c, some = self.model.objective, state.rows(rows)
         readout = self.model.decoder.readout(some.h if c.heads_reach_core else some.h.detach())
         target = self._continue_target(rows, some.detach()) if self.model.config.halting == "q_learning" else None
@@ -125,7 +99,7 @@ class _SupervisionStep:
         return loss, self.model.wants_to_halt(readout)
 
     def finished(self, right: Tensor, halts: Tensor | None) -> Tensor:
-        """[slots] whose example is done: at the end of its lifetime, halted, or solved and released."""
+        """Return which examples are finished: at the end of their lifetime, halted, or solved and released."""
         steps, context = self.carry.steps + 1, self.context
         finished = steps >= self.rows.lifetime
         if context.halt and halts is not None:
@@ -137,7 +111,7 @@ class _SupervisionStep:
     def value_loss(
         self, rows: slice, h: Tensor, outputs: Tensor, right: Tensor, finished: Tensor
     ) -> tuple[Tensor, Tensor, Metrics]:
-        """LPRM: the value head's weighted loss on the trajectories that end now, the slots' memory, and metrics."""
+        """LPRM: return the value head's loss on trajectories that end now, the new memory, and metrics."""
         c, done = self.model.objective, finished[rows]
         # Reservoir sampling keeps one state of each trajectory, uniform over its steps, at constant memory.
         keep_new = uniform(derive(self.key, MEMORY)) * (self.carry.steps + 1) < 1
@@ -148,8 +122,8 @@ class _SupervisionStep:
             "value": errors.sum() / done.sum(),  # NaN when no trajectory ended in this step
             "rollout_accuracy": (right[rows] & done).sum() / done.sum(),
         }
-        # A trajectory ends once in N_sup steps. The mean over slots adds up over micro-batches and processes.
-        return c.value_weight * self.model.steps_per_example * errors.mean(), memory, metrics
+        # A trajectory ends once in N_sup steps. A mean over all slots is additive over micro-batches and processes.
+        return self.model.steps_per_example * errors.mean(), memory, metrics
 
     def noise(self, rows: slice, label: int) -> "Noise":
         """Return the noise of every transition of some slots."""
@@ -159,7 +133,7 @@ class _SupervisionStep:
 
     @torch.no_grad()
     def _continue_target(self, rows: slice, state: State) -> Tensor:
-        """Q-learning's target for "continue": the better of the two values one step later."""
+        """Return Q-learning's target for "continue": the larger of the two values one step later."""
         model, steps = self.model, self.carry.steps[rows] + 1
         ahead = model.step(
             state,

@@ -1,4 +1,4 @@
-"""The one recursive reasoner; GRAM, TRM, HRM, looped and universal Transformers and all ablations configure it.
+"""The recursive reasoner, of which GRAM, TRM, HRM, looped and universal Transformers are configurations.
 
     l <- f_L(l + h + e_x)   K times          (low level, h fixed)
     u <- f_H(h + l)                           (high level)
@@ -10,7 +10,6 @@ is one latent transition; T transitions make one supervision step.
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -18,28 +17,26 @@ from torch import Tensor, nn
 from gram.config import ModelConfig, ObjectiveConfig, SampleOptions, Section
 from gram.errors import GramError
 from gram.machine import convolutions_are_faster
-from gram.models.base import Carry, Job, Metrics, Model, Rows, State, StepContext, StepResult, Steps
-from gram.models.coders import Decoder, Encoder, Readout
+from gram.models.base import Job, Metrics, Model, StepContext, StepResult, Steps
+from gram.models.carry import Carry, Rows, State
+from gram.models.coders import Decoder, Encoder, Readout, sinusoid
 from gram.models.constraints import ConstraintBlock, Sets
 from gram.models.guidance import Gaussian, build_guidance
-from gram.models.layers import Block, Network, Rope
+from gram.models.layers import Block, Network, Rope, row_groups
 from gram.models.losses import labelled_count
 from gram.models.multiply import FEWEST_IMAGES
-from gram.models.objective import supervision_step, trajectory_elbo
+from gram.models.objective import SupervisionStep, trajectory_elbo
 from gram.models.rollout import Batch, even_groups
 from gram.models.symbols import Symbols
 from gram.tasks.base import Structure, Tokens
 
-CACHED_NUMBERS = 2**19
-"""Numbers of an intermediate result that a core's cache holds, roughly; the speed hardly depends on it."""
-
 Noise = Callable[[int], Tensor | None]
-"""Gives the standard-normal noise [batch, tokens, dim] of transition t within a supervision step; None for none."""
+"""Returns the standard-normal noise [batch, tokens, dim] of transition t of a supervision step, or None."""
 
 
 @dataclass
 class StepOutput:
-    """What one supervision step leaves behind."""
+    """The result of one supervision step."""
 
     state: State
     priors: list[Gaussian] = field(default_factory=list)
@@ -68,15 +65,16 @@ class Reasoner(Model):
     ) -> None:
         super().__init__(config, vocab_size=vocab_size, length=length)
         self.objective = objective or ObjectiveConfig()
-        # What the network does not use is not kept with it.
-        self.structure = structure if structure is not None and config.mixing == "constraints" else Structure()
+        if config.mixing == "constraints":  # what the network does not use is not kept with it
+            self.structure = structure or Structure()
+            if not self.structure.constraints:
+                raise GramError("The task declares no constraints: set model.mixing to tokens or attention.")
+            if config.symbols and not self.structure.symbols:
+                raise GramError("The task has no interchangeable symbols: set model.symbols to false.")
         symbols = Symbols(self.structure.symbols, vocab_size) if config.symbols else None
-        self.tokens = config.position_count(length) * (1 if symbols is None else symbols.count)
-        self.sets = (
-            Sets.of(self.structure.constraints, 0 if symbols is None else symbols.count)
-            if config.mixing == "constraints"
-            else None
-        )
+        count = 0 if symbols is None else symbols.count
+        self.tokens = config.position_count(length) * max(1, count)
+        self.sets = Sets.of(self.structure.constraints, count) if config.mixing == "constraints" else None
         self.encoder = Encoder(config, vocab_size, length, symbols)
         self.decoder = Decoder(config, vocab_size, symbols)
         self.low = self._network()
@@ -84,6 +82,11 @@ class Reasoner(Model):
         self.high = None if config.shared or config.state == "flat" else self._network()
         self.rope = Rope(config.dim // config.heads, self.tokens) if config.positions == "rope" else None
         self.guidance = build_guidance(config, vocab_size, symbols)
+        mixed = {"tokens": config.token_hidden, "attention": 2 * self.tokens}.get(config.mixing, 0) * config.dim
+        self.largest_row = 2 * max(self.tokens * config.channel_hidden, mixed)
+        """how many numbers the largest intermediate result of the networks has per row"""
+        self.fewest_rows = FEWEST_IMAGES if config.mixing == "tokens" and convolutions_are_faster() else 1
+        """rows in a group below which the faster multiply over tokens would be missed"""
         # z_0 is drawn once and kept in the checkpoint: never trained, never redrawn.
         self.register_buffer("h_init", torch.randn(config.dim))
         self.register_buffer("l_init", torch.randn(config.dim))
@@ -96,7 +99,7 @@ class Reasoner(Model):
     def build(
         cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure
     ) -> "Reasoner":
-        """Make a fresh reasoner by the sections of a recipe."""
+        """Build a reasoner from the sections of a recipe."""
         assert isinstance(config, ModelConfig)
         assert isinstance(objective, ObjectiveConfig)
         return cls(config, vocab_size=vocab_size, length=length, objective=objective, structure=structure)
@@ -105,20 +108,7 @@ class Reasoner(Model):
         c = self.config
         if self.sets is not None:
             return Network([ConstraintBlock(c.dim, c.channel_hidden, self.sets) for _ in range(c.layers)])
-        return Network(
-            [
-                Block(
-                    dim=c.dim,
-                    length=self.tokens,
-                    channel_hidden=c.channel_hidden,
-                    mixing=c.mixing,
-                    token_hidden=c.token_hidden,
-                    mixing_norm=c.mixing_norm,
-                    heads=c.heads,
-                )
-                for _ in range(c.layers)
-            ]
-        )
+        return Network([Block(c, self.tokens) for _ in range(c.layers)])
 
     @property
     def puzzle_embeddings(self) -> nn.Parameter | None:
@@ -139,44 +129,6 @@ class Reasoner(Model):
         shape = (batch, self.tokens, self.config.dim)
         low = None if self.config.state == "flat" else self.l_init.expand(shape)
         return State(self.h_init.expand(shape), low)
-
-    def propose(self, state: State, e_x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The deterministic part of a transition: K low-level updates, then the high-level proposal; (u, new l)."""
-        rows = self.rows_in_cache
-        if torch.is_grad_enabled() or not e_x.is_cpu or len(e_x) <= rows:
-            return self._propose(state, e_x)
-        # Without a gradient nothing must be kept: a few rows at a time go through all calls and stay in the cache.
-        parts = [
-            self._propose(state.rows(slice(start, start + rows)), e_x[start : start + rows])
-            for start in range(0, len(e_x), rows)
-        ]
-        lows = [low for _, low in parts if low is not None]
-        return torch.cat([u for u, _ in parts]), torch.cat(lows) if lows else None
-
-    @cached_property
-    def rows_in_cache(self) -> int:
-        """How many rows of a batch keep the largest intermediate result within about 2 MB, or nearly so."""
-        c = self.config
-        mixed = {"tokens": c.token_hidden * c.dim, "attention": 2 * self.tokens * c.dim}.get(c.mixing, 0)
-        rows = max(1, CACHED_NUMBERS // (2 * max(self.tokens * c.channel_hidden, mixed)))
-        # Fewer would miss the faster multiply over tokens.
-        return max(rows, FEWEST_IMAGES) if c.mixing == "tokens" and convolutions_are_faster() else rows
-
-    def _propose(self, state: State, e_x: Tensor) -> tuple[Tensor, Tensor | None]:
-        c = self.config
-        if state.l is None:
-            u = state.h
-            for _ in range(c.low_steps):
-                u = self.low(u + e_x, self.rope)
-            return u, None
-        low, injected = state.l, state.h + e_x
-        for k in range(c.low_steps):
-            # HRM's one-step gradient: only the last f_L call is tracked.
-            tracked = torch.is_grad_enabled() and (c.gradient != "call" or k == c.low_steps - 1)
-            with torch.set_grad_enabled(tracked):
-                low = self.low(low + injected, self.rope)
-        high = self.low if self.high is None else self.high
-        return high(state.h + low, self.rope), low
 
     def step(
         self,
@@ -217,11 +169,22 @@ class Reasoner(Model):
     ) -> tuple[State, Gaussian | None, Gaussian | None]:
         """Make one latent transition; return z, p(epsilon | u) and q(epsilon | u, y).
 
-        Unless it is `tracked`, no gradient reaches u.
+        Unless it is `tracked`, no gradient reaches u, and the rows go through the networks in small groups.
         """
-        with torch.set_grad_enabled(tracked):
-            u, low = self.propose(state, e_x)
-        h, prior, posterior = self.guidance(u, e_y, noise, temperature)
+        f_low, f_high, last = self.low, self.high or self.low, self.config.low_steps - 1
+        proposals = []
+        for rows in [slice(None)] if tracked else row_groups(e_x, self.largest_row, self.fewest_rows):
+            h, low = state.rows(rows)
+            recurrent, injected = (h, e_x[rows]) if low is None else (low, h + e_x[rows])
+            for k in range(self.config.low_steps):
+                # HRM's one-step gradient tracks only the last call of f_L.
+                with torch.set_grad_enabled(tracked and (self.config.gradient != "call" or k == last)):
+                    recurrent = f_low(recurrent + injected, self.rope)  # l <- f_L(l + h + e_x)
+            with torch.set_grad_enabled(tracked):
+                u = recurrent if low is None else f_high(h + recurrent, self.rope)  # u <- f_H(h + l)
+            proposals.append(State(u, None if low is None else recurrent))
+        u, low = proposals[0] if len(proposals) == 1 else State.cat(proposals)
+        h, prior, posterior = self.guidance(u, e_y, noise, temperature)  # h <- u + epsilon
         return State(h, low), prior, posterior
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -232,13 +195,37 @@ class Reasoner(Model):
         return replace(super().init_carry(slots), state=state, memory=state.h)
 
     def training_step(self, rows: Rows, carry: Carry, context: StepContext) -> StepResult:
-        """Make one supervision step in every slot: the loss L_GRAM, and the carry of the next one."""
-        return supervision_step(self, carry.take(rows, self.initial_state(len(carry.steps))), context)
+        """Make one supervision step in every slot; return the loss L_GRAM and the carry of the next step.
+
+        The first slots may roll out from the prior, as at inference, and train the halt and value heads. The others
+        follow the posterior and train the rest of the model.
+        """
+        carry = carry.take(rows, self.initial_state(len(carry.steps)))
+        step, count, c = SupervisionStep(self, carry, context), len(carry.steps), self.objective
+        rollouts = slice(0, self.rollout_rows(count) if self.guidance.learned else 0)
+        learners = slice(0 if c.learn_from_rollouts else rollouts.stop, count)
+        loss, state, outputs, metrics = step.learn(learners)
+        judged = rollouts if rollouts.stop else learners
+        if rollouts.stop:
+            rolled_state, rolled_outputs = step.roll_out(rollouts)
+            rest = slice(rollouts.stop - learners.start, None)
+            state = State.cat([rolled_state, state.rows(rest)])
+            outputs = torch.cat([rolled_outputs, outputs[rest]])
+        right = step.right(outputs)
+        halt, halts = step.halt_loss(judged, state, right)
+        finished = step.finished(right, halts if judged == slice(0, count) else None)
+        value, memory, value_metrics = step.value_loss(judged, state.h, outputs, right, finished)
+        if self.guidance.learned and not rollouts.stop:
+            value_metrics.pop("rollout_accuracy")  # every slot followed the posterior
+        loss = loss + c.halt_weight * halt + c.value_weight * value
+        metrics |= {"halt": halt, **value_metrics, "loss": loss}
+        new = replace(carry, steps=carry.steps + 1, finished=finished, state=state.detach(), memory=memory)
+        return StepResult(loss, new, outputs, {name: metric.detach() for name, metric in metrics.items()})
 
     def forward(self, inputs: Tensor, targets: Tensor, carry: Carry) -> tuple[Tensor, Carry, Metrics]:
         """Make one supervision step of a training loop of your own; return the loss, the new carry and metrics.
 
-        inputs and targets [slots, length] enter the slots whose example is finished; the others go on with theirs.
+        inputs and targets [slots, length] enter the slots whose example is finished; the others keep theirs.
         """
         deal = torch.randint(2**62, (len(inputs),)).to(inputs.device)
         zeros = torch.zeros_like(deal)
@@ -247,9 +234,9 @@ class Reasoner(Model):
         return result.loss, result.carry, result.metrics
 
     def rollout_rows(self, slots: int) -> int:
-        """Return how many slots (the first ones) roll out from the prior: without guidance heads all of them.
+        """Return how many slots (the first ones) roll out from the prior.
 
-        With them it is at least one, and never all, unless `prior_share` is 0.
+        Without guidance heads these are all. Otherwise it is at least one and never all, unless `prior_share` is 0.
         """
         if not self.guidance.learned:
             return slots
@@ -259,7 +246,7 @@ class Reasoner(Model):
     def validation_metrics(
         self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
     ) -> dict[str, float]:
-        """Measure the full ELBO, and the surrogate beside it, of a model that has them."""
+        """Measure the full ELBO and the surrogate of a model with guidance heads."""
         if not (self.guidance.learned and self.guidance.noisy):  # at variance 0 the KL is not finite
             return {}
         elbo, surrogate = trajectory_elbo(self, inputs, targets, puzzle_ids=puzzle_ids, seed=seed)
@@ -278,12 +265,12 @@ class Reasoner(Model):
         return frozenset(SampleOptions.__dataclass_fields__) - unsupported
 
     def check(self, options: SampleOptions) -> None:
-        """Refuse the steps of a diffusion sampler."""
+        """Raise `GramError` for the steps of a diffusion sampler."""
         if options.steps is not None:
-            raise GramError("Only diffusion models sample in a number of steps; choose the depth of a recursive model.")
+            raise GramError("Option 'steps' is for diffusion models. Use 'depth' for a recursive model.")
 
     def is_deterministic(self, options: SampleOptions) -> bool:
-        """Whether every trajectory of an input is the same, so that one is enough."""
+        """Return whether every trajectory of an input is the same, so that one is enough."""
         silent = not self.guidance.noisy or options.temperature == 0
         return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb
 
@@ -300,12 +287,12 @@ class Reasoner(Model):
         puzzle_ids: Tokens | None = None,
         chunk: int | None = None,
     ) -> Iterator[Steps]:
-        """Sample the trajectories that `jobs` name; yield what every supervision step produced."""
+        """Sample the trajectories in `jobs`; yield the results of every supervision step."""
         return Batch(self, inputs, options, puzzle_ids).run(jobs, chunk)
 
     @property
     def likelihood_meaning(self) -> tuple[bool, str]:
-        """Whether the likelihood is exact, and in words what it is."""
+        """Whether the likelihood is exact, and a description of it."""
         if not self.guidance.noisy:
             return True, "independent tokens"
         if not self.guidance.learned:  # log E[p] >= E[log p]
@@ -320,7 +307,7 @@ class Reasoner(Model):
         return -loss * labelled_count(targets)
 
     def wants_to_halt(self, readout: Readout, probability: float = 0.5) -> Tensor:
-        """[batch] the halt head's decision, in the form the model was trained for: by `probability`, or by Q-values."""
+        """Return the halting decisions [batch]: by `probability`, or by Q-values if the model was trained with them."""
         least = math.log(probability / (1 - probability))
         return readout.q_halt > (least if self.config.halting == "sigmoid" else readout.q_continue)
 
@@ -330,11 +317,3 @@ class Reasoner(Model):
         if first_transition is None:
             raise ValueError("a model with step embeddings needs first_transition")
         return e_x + sinusoid(first_transition + t, self.config.dim)[:, None, :]
-
-
-def sinusoid(index: Tensor, dim: int) -> Tensor:
-    """index [batch] -> the Transformer's sinusoidal code [batch, dim]; defined at any depth."""
-    half = (dim + 1) // 2
-    frequencies = torch.exp(torch.arange(half, device=index.device) * (-math.log(10000.0) / half))
-    angles = index[:, None].float() * frequencies
-    return torch.cat((angles.sin(), angles.cos()), dim=-1)[:, :dim]

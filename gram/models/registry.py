@@ -1,4 +1,4 @@
-"""Every model that a recipe can name."""
+"""All models that a recipe can select."""
 
 from importlib.metadata import entry_points
 
@@ -18,11 +18,11 @@ MODELS: dict[str, type[Model]] = {
     "d3pm": D3pm,
     "vae": Vae,
 }
-"""Model classes by kind; packages add theirs by an entry point in the group `gram.models`."""
+"""Model classes by kind; packages add their own by an entry point in the group `gram.models`."""
 
 
 def model_class(kind: str) -> type[Model]:
-    """Return the class of a kind of model, which the recipe has been checked to name."""
+    """Return the class of a kind of model; the recipe has already checked the kind."""
     if kind in MODELS:
         return MODELS[kind]
     (point,) = entry_points(group="gram.models", name=kind)
@@ -31,7 +31,7 @@ def model_class(kind: str) -> type[Model]:
 
 
 def build_model(recipe: Recipe, *, vocab_size: int, length: int, structure: Structure | None = None) -> Model:
-    """Make a fresh model by the `model` and `objective` sections of a recipe."""
+    """Build a model from the `model` and `objective` sections of a recipe."""
     kind = getattr(recipe.model, "kind", "reasoner")
     return model_class(kind).build(
         recipe.model, recipe.objective, vocab_size=vocab_size, length=length, structure=structure or Structure()

@@ -1,4 +1,4 @@
-"""The batch that inference runs in: trajectories that end leave it at once, and waiting ones take their place."""
+"""The batch of inference: trajectories that end leave it at once, and waiting ones take their place."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from gram.config import SampleOptions
 from gram.machine import free_memory
-from gram.models.base import Job, State, Steps
+from gram.models.base import Job, Steps
+from gram.models.carry import State
 from gram.models.noise import derive, normal, puzzle_key
 from gram.tasks.base import Tokens
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from gram.models.reasoner import Noise, Reasoner
 
 CPU_ROWS, CPU_BYTES = 128, 2**26
-"""On a CPU more rows do not make multiplies faster, and their states and noise should stay near its caches."""
+"""More rows do not make multiplies faster on a CPU, and their states and noise should fit its caches."""
 GPU_ROWS, GPU_FRACTION = 8192, 0.25
-"""A GPU needs thousands of rows to be busy; activations take about as much again as what is counted here."""
+"""A GPU needs thousands of rows to be busy; activations need about as much memory again as is counted here."""
 
 GROUP_FLOPS, GROUP_TOKENS = 2**30, 512
 """Operations of a supervision step, and rows of its multiplies, from which on a group of trajectories pays a thread."""
@@ -29,7 +30,7 @@ MOST_GROUPS, GROUP_BATCHES = 5, 4
 """At most 2 to this power, unless a group would be longer than so many batches: a batch that refills stays full."""
 
 SHARED_OPTIONS = ("decode", "initial", "perturb", "halt_at")
-"""Options that all rows of a batch have in common; each puzzle may have its own seed, depth, temperature and halt."""
+"""Options that all rows of a batch share; seed, depth, temperature and halt may differ between puzzles."""
 
 TRANSITION, INITIAL_H, INITIAL_L, PERTURB, DECODE = range(5)
 """Labels of the noise of a trajectory's step."""
@@ -43,22 +44,22 @@ class Puzzle(NamedTuple):
     options: SampleOptions
     puzzle_id: int
     key: int
-    """what its noise is keyed by"""
+    """the key of its noise"""
 
 
 def automatic_chunk(model: "Reasoner") -> int:
-    """Return how many trajectories run at once on the model's device."""
+    """Return the default number of concurrent trajectories on the model's device."""
     return rows_at_once(bytes_per_row(model), free_memory(model.device))
 
 
 def bytes_per_row(model: "Reasoner") -> int:
-    """Return roughly what a row's states, noise and logits take."""
+    """Return roughly the memory of a row's states, noise and logits."""
     c = model.config
     return 4 * model.tokens * c.dim * (c.transitions + 6) + 4 * model.length * model.vocab_size
 
 
 def rows_at_once(per_row: int, free: int | None) -> int:
-    """Return how many rows of `per_row` bytes are worth running at once; `free` bytes are on a GPU, None is a CPU."""
+    """Return how many rows of `per_row` bytes to run at once; `free` is the memory of a GPU, None for a CPU."""
     most, room = (CPU_ROWS, CPU_BYTES) if free is None else (GPU_ROWS, int(GPU_FRACTION * free))
     return int(np.clip(room // per_row, 1, most))
 
@@ -75,7 +76,7 @@ def even_groups(model: "Reasoner", rows: int) -> list[range]:
 
 
 class Batch:
-    """Rows under way. `run` advances all of them by one supervision step at a time."""
+    """Active trajectories, one per row; `run` advances all of them by one supervision step at a time."""
 
     def __init__(
         self, model: "Reasoner", inputs: Tokens, options: SampleOptions, puzzle_ids: Tokens | None = None
@@ -92,9 +93,9 @@ class Batch:
         self.e_x = torch.zeros_like(self.state.h)
 
     def admit(self, given: Tokens, options: SampleOptions, puzzle_id: int = 0) -> int:
-        """Take in a puzzle [length] with options of its own, and return its number, for `add`."""
+        """Register a puzzle [length] with its own options; return its number, for `add`."""
         if any(getattr(options, name) != getattr(self.options, name) for name in SHARED_OPTIONS):
-            raise ValueError(f"all rows of a batch have the same {', '.join(SHARED_OPTIONS)}")
+            raise ValueError(f"all rows of a batch must have the same {', '.join(SHARED_OPTIONS)}")
         number, self.admitted = self.admitted, self.admitted + 1
         self._prepare(number, given, options, puzzle_id)
         return number
@@ -105,12 +106,12 @@ class Batch:
         self.puzzles[number] = Puzzle(given, options, puzzle_id, key)
 
     def release(self, number: int) -> None:
-        """Forget a puzzle, and let its rows go."""
+        """Remove a puzzle and its rows."""
         self.keep(self.puzzle != number)
         del self.puzzles[number]
 
     def run(self, jobs: Iterable[Job], chunk: int | None = None) -> Iterator[Steps]:
-        """All jobs to their ends, at most `chunk` at a time."""
+        """Run all jobs to their ends, at most `chunk` at a time; yield the results of every step."""
         waiting = iter(jobs)
         chunk = chunk or automatic_chunk(self.model)
         while True:
@@ -123,7 +124,7 @@ class Batch:
 
     @torch.inference_mode()
     def add(self, jobs: list[Job]) -> None:
-        """Let trajectories begin."""
+        """Start trajectories."""
         if not jobs:
             return
         puzzle, trajectory = np.array(jobs, dtype=np.int64).T
@@ -149,7 +150,7 @@ class Batch:
 
     @torch.inference_mode()
     def keep(self, going: NDArray[np.bool_]) -> None:
-        """Let the other rows go; going [rows]."""
+        """Keep only the rows where `going` [rows] is true."""
         if going.all():
             return
         self.puzzle, self.trajectory, self.step = self.puzzle[going], self.trajectory[going], self.step[going]
@@ -159,7 +160,7 @@ class Batch:
 
     @torch.inference_mode()
     def advance(self) -> Steps:
-        """One supervision step of every row."""
+        """Make one supervision step of every row."""
         options, transitions = self.options, self.model.config.transitions
         key, shape = self.keys(self.puzzle, self.trajectory, self.step), self.state.h.shape[1:]
         state = self.state
@@ -193,7 +194,7 @@ class Batch:
         )
 
     def keys(self, puzzle: Tokens, trajectory: Tokens, step: Tokens) -> Tensor:
-        """Return what the noise of a step is keyed by: [rows], all arguments [rows]."""
+        """Return the noise keys of a step: [rows], all arguments [rows]."""
         key = torch.tensor([self.puzzles[number].key for number in puzzle.tolist()], dtype=torch.long)
         return derive(key, torch.from_numpy(trajectory), torch.from_numpy(step)).to(self.device)
 

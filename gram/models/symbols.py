@@ -1,4 +1,4 @@
-"""Interchangeable symbols: a token as each symbol sees it, so that renaming the symbols renames everything."""
+"""Interchangeable symbols: tokens are encoded relative to each symbol, which makes the model equivariant."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from gram.models.layers import Linear
 
 
 class Symbols(nn.Module):
-    """Turns tokens into numbers relative to every symbol: "it is me", "it is another symbol", or one of the others."""
+    """Encodes tokens relative to every symbol: "this symbol", "another symbol", or one of the other tokens."""
 
     table: Tensor
-    """[vocabulary, symbols] the number of each token, as each symbol sees it"""
+    """[vocabulary, symbols] the number of each token relative to each symbol"""
 
     def __init__(self, symbols: Sequence[int], vocab_size: int) -> None:
         super().__init__()
@@ -25,12 +25,12 @@ class Symbols(nn.Module):
 
     @property
     def count(self) -> int:
-        """How many symbols there are."""
+        """The number of symbols."""
         return len(self.tokens)
 
     @property
     def kinds(self) -> int:
-        """How many relative numbers there are."""
+        """The number of relative codes."""
         return 2 + len(self.others)
 
     def relative(self, tokens: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Everything that draws, from arrays and results."""
+"""All figures, from arrays and results."""

@@ -54,7 +54,7 @@ def calibration_figure(found: dict[str, Any], title: str, path: Path) -> None:
     for head, metrics in found.items():
         points = metrics["curve"]
         label = f"{head}: {metrics['of']}"
-        curve.plot([p["said"] for p in points], [p["true"] for p in points], marker="o", label=label)
+        curve.plot([p["predicted"] for p in points], [p["true"] for p in points], marker="o", label=label)
         steps = [(step + 1, value) for step, value in enumerate(metrics["auc_by_step"]) if value is not None]
         if steps:
             auc.plot(*zip(*steps, strict=True), marker=".", label=head)

@@ -1,4 +1,4 @@
-"""The paths of thought: states of every supervision step in two dimensions, over the loss between them."""
+"""Latent trajectories: the states of every supervision step in two dimensions, over the loss landscape."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,9 +49,11 @@ def latent_paths(solver: "Solver", given: Tokens, *, width: int, depth: int, see
     """Follow `width` trajectories (one is enough for a deterministic model) for `depth` steps."""
     solutions = solver.task.solutions(given)
     if solutions is None or not len(solutions):
-        raise GramError(f"The solutions of this {solver.task.name} puzzle cannot be listed: there is no loss to draw.")
+        raise GramError(
+            f"The solutions of this {solver.task.name} puzzle cannot be listed, so the loss cannot be computed."
+        )
     if width * depth < 2:
-        raise GramError("One state alone has no directions to draw it along: raise --width or --depth.")
+        raise GramError("A single state has no principal directions: raise --width or --depth.")
     options = replace(solver.options, width=width, depth=depth, seed=seed, halt=False)
     batch = Batch(solver.reasoner, given[None], options)
     batch.add([(0, number) for number in range(width)])

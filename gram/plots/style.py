@@ -1,4 +1,4 @@
-"""What all figures share: they are drawn without a screen, their titles fit, and their numbers are plain."""
+"""Common style of all figures: no screen, titles that fit, and plain numbers."""
 
 import textwrap
 from pathlib import Path

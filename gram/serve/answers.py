@@ -21,7 +21,7 @@ def encode(content: Any) -> bytes:
 
 
 def answer(order: Order, outcome: Outcome) -> dict[str, Any]:
-    """Say what was found, in the form of `schemas.Answer`."""
+    """Return the results in the form of `schemas.Answer`."""
     result, found = outcome.result, outcome.result.trajectories
     task = result.task
     outputs = task.canonical(found.outputs[0])
@@ -61,7 +61,7 @@ def answer(order: Order, outcome: Outcome) -> dict[str, Any]:
 
 
 def settings_of(order: Order) -> dict[str, Any]:
-    """The sampling options that decide the answer."""
+    """Return the sampling options that determine the answer."""
     options = {name: getattr(order.options, name) for name in ("width", "depth", "temperature", "seed", "halt")}
     until = order.until
     if until is None:
@@ -71,7 +71,7 @@ def settings_of(order: Order) -> dict[str, Any]:
 
 
 def as_json(found: Estimate) -> dict[str, Any]:
-    """An estimate in the form of `schemas.EstimateOfSolutions`."""
+    """Return an estimate in the form of `schemas.EstimateOfSolutions`."""
     return {
         "seen": found.seen,
         "samples": found.samples,
@@ -91,7 +91,7 @@ class Watch:
         """the verified output of each trajectory that has one now"""
 
     def start(self) -> bytes:
-        """Return the first event: what will be done."""
+        """Return the first event, with the settings of the request."""
         content = {
             "request_id": self.order.request_id,
             "model": self.order.model,

@@ -1,4 +1,4 @@
-"""The HTTP interface: routes, and how errors are told."""
+"""The HTTP interface: routes and error responses."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -91,12 +91,12 @@ def _add_models(app: FastAPI, service: Service) -> None:
 def _add_probes(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", response_model=schemas.Status, tags=["operation"])
     async def healthz() -> Any:
-        """Say that the process answers."""
+        """Return that the process is alive."""
         return {"status": "ok"}
 
     @app.get("/readyz", response_model=schemas.Status, responses={503: {"model": schemas.Status}}, tags=["operation"])
     async def readyz(response: Response) -> Any:
-        """Say whether all models are loaded and requests are taken."""
+        """Return whether all models are loaded and requests are accepted."""
         if not service.is_ready:
             response.status_code = 503
             return {"status": "stopping" if service.stopping else "loading"}
@@ -111,7 +111,7 @@ def _add_probes(app: FastAPI, service: Service) -> None:
 
 
 async def _respond(service: Service, ask: schemas.Ask, request: Request) -> Response:
-    """Answer a request as JSON or as events; its place is free again when the answer is complete or nobody waits."""
+    """Answer a request as JSON or as events; its place is freed when the answer is complete or the client has left."""
     state = request.scope["state"]
     state["details"] = {"model": ask.model, "stream": ask.stream}
     with ExitStack() as stack:

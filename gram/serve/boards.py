@@ -38,7 +38,7 @@ def board_of(task: Task) -> dict[str, Any]:
 
 
 def is_generated(task: Task) -> bool:
-    """Whether the task's one input is blank."""
+    """Return whether the task's one input is blank."""
     return task.scoring == "generation"
 
 
@@ -50,14 +50,14 @@ def parse(task: Task, text: str) -> Tokens:
     """
     kind = board_of(task)["kind"]
     if kind == "colouring" and not re.fullmatch(r"[0-9\s,;-]*|\s*no edges\s*", text, re.ASCII):
-        raise GramError("A graph is written as its edges, such as 0-1, 1-2, or 'no edges'.")
+        raise GramError("A graph must be written as its edges, such as 0-1, 1-2, or 'no edges'.")
     if kind == "text" and not text.lstrip().startswith(("[", "{")):
-        raise GramError("A puzzle of this task is written as JSON.")
+        raise GramError("A puzzle of this task must be written as JSON.")
     return task.parse(text)
 
 
 def blank(task: Task) -> Tokens:
-    """Return the blank input [length]; `GramError` for a task that answers puzzles."""
+    """Return the blank input [length]; raise `GramError` for a task that needs a puzzle."""
     if not is_generated(task):
-        raise GramError(f"{task.name} answers puzzles: send one to /v1/solve.")
+        raise GramError(f"{task.name} needs a puzzle: send one to /v1/solve.")
     return task.parse("")

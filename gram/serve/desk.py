@@ -1,4 +1,4 @@
-"""Where requests meet the models: checks a request, hands it to the engine, and passes on what comes back.
+"""The link between requests and models: checks a request, submits it to the engine, and returns the results.
 
 Everything that needs torch is behind this module, so that the page appears while it is still being imported.
 """
@@ -38,7 +38,7 @@ class Desk:
         self.solvers: dict[str, Solver] = {}
 
     def load(self, name: str) -> None:
-        """Load a model, and let it work once: what is compiled on first use is then compiled."""
+        """Load a model and run it once, so that everything is compiled."""
         solver = load(self.settings.models[name], device=self.settings.device)
         _ = solver.reasoner  # refuses a model that has no supervision steps to batch
         given = np.ones(solver.task.length, dtype=np.int64)
@@ -80,7 +80,7 @@ class Desk:
         return list(found.values())
 
     def order(self, ask: Ask, request_id: str) -> Order:
-        """Check a request for a model that is ready; `Refused` with one sentence if it cannot be done."""
+        """Check a request for a model that is ready; raise `Refused` with one sentence if it is invalid."""
         limits, solver = self.settings.limits, self.solvers[ask.model]
         try:
             if refusal := beyond_limits(ask, limits):
@@ -96,17 +96,17 @@ class Desk:
         return Order(request_id, ask.model, given, options, until, limits.seconds, ask.stream, ask.latent)
 
     def retry_after(self) -> int:
-        """Estimate how many seconds it takes until there is room."""
+        """Estimate the seconds until a request can be accepted."""
         seconds = sum(lane.seconds_left for lane in list(self.engine.lanes.values()))
         return max(1, min(MOST_SECONDS, math.ceil(seconds / 2)))
 
     def converse(self, order: Order) -> "Conversation":
-        """Hand a request to the engine."""
+        """Submit a request to the engine."""
         return Conversation(self, order)
 
 
 class Conversation:
-    """A request that the engine has, seen from the event loop."""
+    """A request in the engine, as seen by the event loop."""
 
     def __init__(self, desk: Desk, order: Order) -> None:
         self.desk, self.order = desk, order
@@ -115,14 +115,14 @@ class Conversation:
         self.ticket = desk.engine.submit(order, self._notify)
 
     def _notify(self, item: object) -> None:
-        """Pass on an item; called in the engine's thread."""
+        """Forward an item; called in the engine's thread."""
         if isinstance(item, Report):
             item = small(item)
         with suppress(RuntimeError):  # the loop has been closed, so nobody waits
             self.loop.call_soon_threadsafe(self.news.put_nowait, item)
 
     async def answer(self) -> bytes:
-        """Wait for the answer; raises what the engine met instead."""
+        """Wait for the answer; raise the exception of the engine if there is one."""
         while True:
             item = await self.news.get()
             if isinstance(item, Outcome):
@@ -131,7 +131,7 @@ class Conversation:
                 raise item if isinstance(item, Refused) else Refused(sentence(str(item)))
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Give the events of a streamed request: start, one per step and block, and the result or an error."""
+        """Yield the events of a streamed request: start, one per step and block, and the result or an error."""
         watch = Watch(self.desk.solvers[self.order.model].task, self.order)
         yield watch.start()
         while True:

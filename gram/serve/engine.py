@@ -1,4 +1,4 @@
-"""The one thread that runs the models: every supervision step, the batch of a model is made of rows of any request."""
+"""The thread that runs the models: in every supervision step, the batch of a model has rows of any request."""
 
 import logging
 import queue
@@ -46,14 +46,14 @@ class Lane:
         return Batch(self.solver.reasoner, np.zeros((0, self.solver.task.length), dtype=np.int64), self.solver.options)
 
     def add(self, order: Order, ticket: Ticket, notify: Callable[[object], None]) -> None:
-        """Let a request join."""
+        """Add a request."""
         run = Run(self.solver, order, ticket, self.rows, notify)
         number = self.batch.admit(order.given, order.options)
         self.runs[number] = run
         self.turns.append(number)
 
     def step(self) -> None:
-        """Advance all rows by one supervision step, and tell the requests."""
+        """Advance all rows by one supervision step, and notify the requests."""
         for number, run in list(self.runs.items()):
             if run.ticket.cancelled:
                 self._remove(number)
@@ -64,7 +64,7 @@ class Lane:
             self._advance()
 
     def _fill(self) -> None:
-        """Begin waiting trajectories while there is room: a block of each request in turn, so that none waits long."""
+        """Start waiting trajectories while there is room: a block of each request in turn, so that none waits long."""
         jobs: list[tuple[int, int]] = []
         while self.turns and (room := self.rows - len(self.batch.puzzle) - len(jobs)) > 0:
             number = self.turns[0]
@@ -112,7 +112,7 @@ class Lane:
 
     def _cut_short(self, number: int, run: Run) -> None:
         self._remove(number)
-        if run.stop(f"{run.order.seconds:g} seconds were the limit"):
+        if run.stop(f"{run.order.seconds:g} seconds are the limit"):
             run.notify(run.outcome())
         else:
             run.notify(Overloaded("The service is too busy: the request's time was over before its first step."))
@@ -124,7 +124,7 @@ class Lane:
             self.turns.remove(number)
 
     def fail(self, error: Exception) -> None:
-        """Give up all requests, because the model raised."""
+        """Fail all requests, because the model raised an exception."""
         runs, self.runs = list(self.runs.values()), {}
         self.turns.clear()
         self.batch = self._empty()
@@ -136,7 +136,7 @@ class Lane:
 
     @property
     def seconds_left(self) -> float:
-        """How long the requests that it has will take at most, at the latest speed."""
+        """The maximum time of the current requests, at the latest speed."""
         remaining = sum(run.remaining for run in list(self.runs.values()))
         return remaining / self.speed if self.speed else 1.0
 
@@ -156,7 +156,7 @@ class Engine:
         self.thread.start()
 
     def stop(self) -> None:
-        """Stop the thread after its current step; what is under way is given up."""
+        """Stop the thread after its current step; active requests are abandoned."""
         self.stopped.set()
         self.inbox.put(None)
         self.thread.join()
@@ -166,7 +166,7 @@ class Engine:
         self.lanes[name] = Lane(name, solver, self.metrics)
 
     def submit(self, order: Order, notify: Callable[[object], None]) -> Ticket:
-        """Hand in a request; `notify` will be called in the engine's thread, as `Run` says."""
+        """Submit a request; `notify` is called in the engine's thread (see `Run`)."""
         ticket = Ticket()
 
         def enter() -> None:

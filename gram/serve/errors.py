@@ -1,4 +1,4 @@
-"""What can go wrong with a request, and the HTTP status that says so."""
+"""The errors of requests, with their HTTP status."""
 
 import json
 
@@ -14,7 +14,7 @@ class Refused(GramError):
 
 
 class Overloaded(Refused):
-    """There is no room now; it is worth another try after `retry_after` seconds."""
+    """The queue is full; try again after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message, 503)
@@ -22,7 +22,7 @@ class Overloaded(Refused):
 
 
 class ModelFailed(Refused):
-    """The model raised: nobody's puzzle is to blame, and the log has the traceback."""
+    """The model raised an exception; the log has the traceback."""
 
     def __init__(self) -> None:
         super().__init__("The model failed, and the log of the service says why.", 500)
@@ -35,5 +35,5 @@ def sentence(text: str) -> str:
 
 
 def error_body(text: str, request_id: str) -> bytes:
-    """Return the body of an answer that says what went wrong."""
+    """Return the body of an error response."""
     return json.dumps({"error": text, "request_id": request_id}).encode()

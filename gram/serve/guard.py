@@ -1,4 +1,4 @@
-"""What stands before every request: its id, the token, the size of its body, safe headers, a log line, metrics."""
+"""Middleware for every request: its id, the token, the size of its body, safe headers, a log line, metrics."""
 
 import asyncio
 import hashlib
@@ -47,7 +47,7 @@ class Guard:
         self.token = None if settings.token is None else _digest(settings.token.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request on, or reject it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -137,7 +137,7 @@ def _request_id(given: bytes) -> str:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Give the body, which has been read, once; then whatever comes, which is that the client has left."""
+    """Return the body, which was already read, once; then the following messages, such as a disconnect."""
     given = False
 
     async def replay() -> Message:

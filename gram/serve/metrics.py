@@ -1,4 +1,4 @@
-"""What GET /metrics tells Prometheus."""
+"""The metrics of GET /metrics, for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -16,7 +16,7 @@ class Metrics:
         self.request_seconds = Histogram(
             "gram_request_seconds", "Time to answer", ["path"], buckets=SECONDS, registry=registry
         )
-        self.pending = Gauge("gram_pending_requests", "Requests waiting or under way", registry=registry)
+        self.pending = Gauge("gram_pending_requests", "Waiting and active requests", registry=registry)
         self.cancelled = Counter("gram_cancelled_requests", "Requests whose client left", registry=registry)
         self.rows = Gauge("gram_batch_rows", "Trajectories in the batch", ["model"], registry=registry)
         self.row_steps = Counter("gram_row_steps", "Supervision steps of trajectories", ["model"], registry=registry)

@@ -1,4 +1,4 @@
-"""One request under way: which trajectories it still needs, and what its steps have brought."""
+"""One active request: its remaining trajectories, and the results of its steps."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ BLOCK = 32
 
 @dataclass(frozen=True)
 class Order:
-    """What a request asks for, once it has been checked."""
+    """A request that has been checked."""
 
     request_id: str
     model: str
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 
 class Block:
-    """Trajectories that began together; a step is reported when all of them have made it.
+    """Trajectories that were started together; a step is reported when all of them have made it.
 
     So what is reported, and when a search stops, does not depend on what else is in the batch.
     """
@@ -72,14 +72,14 @@ class Block:
         return bool(self.ended.all()) and not self.parts
 
     def take(self, report: Report) -> None:
-        """Keep what some of the rows, which may be at different steps, have made."""
+        """Store the results of some rows, which may be at different steps."""
         places = report.made.trajectory - self.first
         self.reached[places], self.ended[places] = report.made.step, report.made.ended
         for step in np.unique(report.made.step).tolist():
             self.parts.setdefault(step, []).append(rows_of(report, report.made.step == step))
 
     def ready(self) -> Iterator[Report]:
-        """Give each step that the whole block has made, once."""
+        """Yield each step that the whole block has made, once."""
         slowest = np.where(self.ended, np.iinfo(np.int64).max, self.reached).min()
         while self.parts and self.reported < slowest:
             self.reported += 1
@@ -109,13 +109,13 @@ def joined(parts: list[Report]) -> Report:
 
 
 class Ticket:
-    """A request that was handed in; any thread may cancel it, and its rows go at the next step."""
+    """A submitted request; any thread may cancel it, and its rows are removed at the next step."""
 
     def __init__(self) -> None:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Say that nobody waits for the answer any more."""
+        """Mark the request as cancelled."""
         self.cancelled = True
 
 
@@ -152,7 +152,7 @@ class Run:
 
     @property
     def remaining(self) -> int:
-        """How many row-steps it will take at most, as far as is known."""
+        """The maximum number of remaining row-steps, as far as is known."""
         return sum(int((self.order.options.depth - block.reached[~block.ended]).sum()) for block in self.blocks)
 
     def begin(self, most: int) -> tuple[list[int], bool]:
@@ -171,7 +171,7 @@ class Run:
         return any(block.waiting for block in self.blocks)
 
     def take(self, report: Report) -> None:
-        """Take in what a step of the batch brought for this request's rows."""
+        """Process the results of a step for the rows of this request."""
         for block in self.blocks:
             inside = (report.made.trajectory >= block.first) & (
                 report.made.trajectory < block.first + len(block.reached)
@@ -196,12 +196,12 @@ class Run:
         self.blocks = [] if wave is None else [Block(wave)]
 
     def stop(self, reason: str) -> bool:
-        """End it with what there is; return whether there is anything."""
+        """End the request with the results so far; return whether there are any."""
         self.blocks, self.search.reason = [], reason
         return bool((self.search.found.steps > 0).any())
 
     def outcome(self) -> Outcome:
-        """Judge what has been found, without trajectories that were never begun."""
+        """Verify and return the results, without trajectories that were never started."""
         numbers = np.flatnonzero(self.search.found.steps[0])
         self.search.found = self.search.found.select(np.s_[:, numbers])
         return Outcome(self.solver.result(self.search), numbers, self.search.seconds)

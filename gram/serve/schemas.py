@@ -1,4 +1,4 @@
-"""What requests and answers look like; FastAPI checks the former and documents both."""
+"""The schemas of requests and answers; FastAPI validates the former and documents both."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ UNTIL = (
 
 
 class Ask(BaseModel):
-    """What both kinds of requests have in common; what is left out comes from the model's own settings."""
+    """Common fields of requests; the defaults are the model's own settings."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,7 +31,7 @@ class Ask(BaseModel):
 
 
 class SolveRequest(Ask):
-    """A puzzle for a model that answers puzzles."""
+    """A puzzle to solve."""
 
     puzzle: str = Field(max_length=4096, description="As text: see `how` of the task in GET /v1/tasks.")
 
@@ -41,7 +41,7 @@ class GenerateRequest(Ask):
 
 
 class Error(BaseModel):
-    """Whatever went wrong, in one sentence."""
+    """An error in one sentence."""
 
     error: str
     request_id: str
@@ -88,7 +88,7 @@ class EstimateOfSolutions(BaseModel):
 
 
 class Answer(BaseModel):
-    """What was found."""
+    """The results of a request."""
 
     request_id: str
     model: str

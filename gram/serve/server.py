@@ -52,7 +52,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take no new requests, let those under way end, then stop."""
+        """Accept no new requests, finish the active ones, then stop."""
         self.service.drain()
         super().handle_exit(sig, frame)
 
@@ -61,7 +61,7 @@ class Server(uvicorn.Server):
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serve until a signal comes; `announce` is told the address once it can be opened."""
+    """Serve until a signal arrives; `announce` is called with the address once it can be opened."""
     if not settings.models:
         raise GramError("Name at least one model to serve, or use --demo.")
     set_up()

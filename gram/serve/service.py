@@ -21,7 +21,7 @@ log = logging.getLogger("gram.serve")
 
 
 class Service:
-    """Loads the models in a thread of its own, and lets requests in while there is room."""
+    """Loads the models in a thread of its own, and accepts requests while there is room."""
 
     def __init__(self, settings: Settings, on_failure: Callable[[GramError], None] | None = None) -> None:
         """Prepare; `on_failure` is called, in the loading thread, if a model cannot be loaded."""
@@ -36,7 +36,7 @@ class Service:
         self.loader = threading.Thread(target=self._load, name="gram-load", daemon=True)
 
     def start(self) -> None:
-        """Begin to load the models."""
+        """Start loading the models."""
         self.loader.start()
 
     def stop(self) -> None:
@@ -48,7 +48,7 @@ class Service:
             self.desk.engine.stop()
 
     def drain(self) -> None:
-        """Take no new requests, and let those under way end soon."""
+        """Accept no new requests, and let the active ones end soon."""
         self.stopping = True
         if self.desk is not None:
             self.desk.engine.hurry(self.settings.limits.drain)
@@ -73,7 +73,7 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all models can be asked."""
+        """Whether all models are ready."""
         return len(self.ready) == len(self.settings.models) and not self.stopping
 
     def models(self) -> list[dict[str, Any]]:
@@ -85,9 +85,9 @@ class Service:
         return [] if self.desk is None else self.desk.tasks()
 
     async def open(self, ask: Ask, request_id: str) -> "Conversation":
-        """Check a request and hand it to the engine; `Refused` or `Overloaded` if that is not possible."""
+        """Check a request and submit it to the engine; raise `Refused` or `Overloaded` if that is not possible."""
         if ask.model not in self.settings.models:
-            raise Refused(f"There is no model '{ask.model}' here; there is {', '.join(self.settings.models)}.")
+            raise Refused(f"There is no model '{ask.model}'. The models are {', '.join(self.settings.models)}.")
         if self.stopping:
             raise Overloaded("The service is stopping.")
         if self.desk is None or ask.model not in self.ready:
@@ -97,7 +97,7 @@ class Service:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """Hold a place in the queue; `Overloaded` if there is none."""
+        """Hold a place in the queue; raise `Overloaded` if there is none."""
         if self.pending >= self.settings.limits.queue:
             raise Overloaded("The service is full.", 1 if self.desk is None else self.desk.retry_after())
         self.pending += 1

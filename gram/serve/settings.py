@@ -1,4 +1,4 @@
-"""What the service allows, and where it listens."""
+"""The limits of the service, and its address."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from gram.errors import GramError
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one request, and all of them together, may ask for."""
+    """Limits of one request, and of all of them together."""
 
     width: int = 256
     """trajectories of one request"""
@@ -19,11 +19,11 @@ class Limits:
     body: int = 64 * 1024
     """bytes of a request's body"""
     queue: int = 256
-    """requests that are waiting or under way; the next one gets a 503"""
+    """waiting and active requests; further ones get a 503"""
     seconds: float = 30.0
     """a request that takes longer gets what has been found so far"""
     drain: float = 10.0
-    """seconds that requests under way have left after SIGTERM"""
+    """seconds that active requests have left after SIGTERM"""
     idle: float = 15.0
     """seconds after which a connection without a request is closed"""
 
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve."""
+    """Settings of the service."""
 
     models: Mapping[str, str]
     """by the name under which each is served: a shipped name, a folder or a hub id; nothing else can be asked for"""
@@ -51,7 +51,7 @@ class Settings:
 
 
 def served_names(models: Iterable[str]) -> dict[str, str]:
-    """Give each model the name under which it is served: a folder's own name, so that no path is shown to clients."""
+    """Return the name of each served model: that of its folder, so that no path is shown to clients."""
     found: dict[str, str] = {}
     for model in dict.fromkeys(models):
         name = Path(model).resolve().name if Path(model).is_dir() else model
@@ -68,7 +68,7 @@ def read_token(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise GramError(f"The token file {path} cannot be read ({type(error).__name__}).") from error
     if not token or len(token.split()) != 1 or not token.isascii():
-        raise GramError(f"The token file {path} must hold one word of ASCII characters.")
+        raise GramError(f"The token file {path} must contain one word of ASCII characters.")
     return token
 
 

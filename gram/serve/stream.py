@@ -1,4 +1,4 @@
-"""Answers that watch their client: one that leaves, or does not read, must not keep its rows."""
+"""Answers that stop if their client leaves or does not read, so that its rows are freed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,11 +16,11 @@ BEAT_SECONDS = 10.0
 
 
 class Left(Exception):
-    """The client has gone."""
+    """The client has disconnected."""
 
 
 async def unless_left(request: Request, work: Awaitable[Any]) -> Any:
-    """Wait for `work`, but no longer than the client does: `Left` if it goes."""
+    """Wait for `work`; raise `Left` if the client disconnects."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_departure(request.receive))
     try:

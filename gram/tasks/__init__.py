@@ -1,4 +1,4 @@
-"""The registry of tasks: a name, and the class that obeys `gram.tasks.base.Task`."""
+"""The registry of tasks: names and classes that derive from `gram.tasks.base.Task`."""
 
 import inspect
 import re
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     module: str
     class_name: str
     fixed: Mapping[str, Any] = MappingProxyType({})
-    """options that the name itself stands for"""
+    """options that the name implies"""
 
     def load(self) -> type[Task]:
         """Import the class."""
@@ -66,9 +66,9 @@ def make_task(name: str, **options: Any) -> Task:
     parameters = inspect.signature(kind, eval_str=True).parameters
     for option, value in options.items():
         if option not in parameters:
-            raise GramError(f"Task '{name}' has no option '{option}'; it has {', '.join(parameters) or 'none'}.")
+            raise GramError(f"Task '{name}' has no option '{option}'. Its options: {', '.join(parameters) or 'none'}.")
         if parameters[option].annotation is bool and not isinstance(value, bool):  # any word would count as true
-            raise GramError(f"Option {option} of task '{name}' is true or false, not '{value}'.")
+            raise GramError(f"Option {option} of task '{name}' must be true or false, not '{value}'.")
     try:
         return kind(**options)
     except (TypeError, ValueError) as error:  # a word where a number belongs, for example
@@ -90,7 +90,7 @@ def stored_task(
     Args:
         name: of the task.
         options: as stored with the model; a `plugin` among them is left out, because it is code.
-        vocab_size: the model's, for a task whose data is not at hand.
+        vocab_size: the model's, for a task whose data is not available.
         length: the same.
         shape: rows and columns of the board, the same.
         own: a task of the user's, which is run; it gets the stored options.
@@ -132,7 +132,7 @@ def _find(name: str) -> tuple[type[Task], Mapping[str, Any]]:
     if is_outside(name) or name in metadata.entry_points(group=ENTRY_POINTS).names:
         return _outside_class(name), {}
     known = ", ".join(f"{kind}-SIZE" if kind in SIZED else kind for kind in TASKS)
-    raise GramError(f"There is no task '{name}'; there is {known}, and a class of yours as FILE.py:CLASS.")
+    raise GramError(f"There is no task '{name}'. The tasks are {known}, and a class of your own as FILE.py:CLASS.")
 
 
 def _outside_class(name: str) -> type[Task]:

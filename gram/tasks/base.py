@@ -1,7 +1,7 @@
-"""What every task promises to the models, the training loop and the evaluation.
+"""The interface of a task for the models, the training loop and the evaluation.
 
-A task knows no model: it turns puzzles into rows of integer tokens and judges rows of integer tokens. Token 0 is
-padding in every task, and `IGNORE` in a target marks a position that carries no label.
+A task turns puzzles into rows of integer tokens and verifies rows of integer tokens; it does not depend on any model.
+Token 0 is padding in every task, and `IGNORE` in a target marks a position without a label.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ answers to all augmentations of an input, turned back, by vote."""
 
 @dataclass(frozen=True)
 class Structure:
-    """What a network may know of a puzzle's rules: which positions share one, and which tokens are interchangeable."""
+    """The part of a puzzle's rules that a network can build in: which positions share a rule, and equivalent tokens."""
 
     constraints: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """By kind ("row", "column", ...), the number of the set that each position [length] is in"""
@@ -62,13 +62,13 @@ class Examples:
     groups: Tokens
     """[rows] number of the distinct input, ascending: rows of one group share the input and differ in the target"""
     puzzle_ids: Tokens | None = None
-    """[rows] which puzzle's own embedding stands in front, for tasks that have them (ARC)"""
+    """[rows] numbers of the puzzle embeddings, for tasks that have them (ARC)"""
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def distinct(self, limit: int | None = None) -> Distinct:
-        """Every distinct input once; at most the first `limit`."""
+        """Return every distinct input once; at most the first `limit`."""
         _, first, rows = np.unique(self.groups, return_index=True, return_counts=True)
         first = first[:limit]
         ids = None if self.puzzle_ids is None else self.puzzle_ids[first]
@@ -77,7 +77,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the task's own checker says of each row."""
+    """The verdict of the task's checker on each row."""
 
     valid: NDArray[np.bool_]
     """[rows] the output is a complete solution of the input"""
@@ -86,26 +86,28 @@ class Verdict:
 
 
 class Task(ABC):
-    """One benchmark: its data, encoding, verdict and rendering."""
+    """One benchmark: its data, encoding, verification and rendering."""
 
     name: str
     vocab_size: int
     length: int
     augments: bool = False
-    """Whether `augment` changes anything; set it where it does."""
+    """Whether `augment` changes anything; a task that augments must set it."""
     scoring: Scoring = "solutions"
     has_rules: bool = True
-    """Whether `verify` tells right from wrong: it cannot where the answer is an image, say."""
+    """Whether `verify` can tell valid from invalid; it cannot if the answer is an image, for example."""
+    has_validation: bool = True
+    """Whether there is a validation split; False if the options ask for none. An empty one is an error otherwise."""
     repairs: bool = False
     """Whether `repair` makes a solution near any output: for tasks whose solutions cannot be looked up."""
     shape: tuple[int, int] | None = None
     """Rows and columns of the board, where the tokens are one."""
     puzzles: int = 0
-    """How many puzzles have an embedding of their own; 0 for tasks without puzzle ids."""
+    """Number of puzzle embeddings; 0 for tasks without puzzle ids."""
 
     @property
     def structure(self) -> Structure:
-        """What networks with the puzzle's structure built in may know; nothing by default."""
+        """The structure that networks can build in; empty by default."""
         return Structure()
 
     @property
@@ -128,22 +130,22 @@ class Task(ABC):
             part = self.split(name)
             ids = [] if part.puzzle_ids is None else [part.puzzle_ids]
             for array in (part.inputs, part.targets, part.groups, *ids):
-                for start in range(0, len(array), 4096):  # in pieces: a copy of a large split might not fit
+                for start in range(0, len(array), 4096):  # a copy of a large split might not fit into memory
                     digest.update(array[start : start + 4096].astype("<i8", copy=False).tobytes())
         return digest.hexdigest()[:12]
 
     def puzzle_table(self) -> dict[str, Any] | None:
-        """What the puzzle ids stand for (JSON-ready): kept with a model, whose embeddings mean nothing without it."""
+        """Return what the puzzle ids stand for (JSON-ready); it is stored with a model that has puzzle embeddings."""
         return None
 
     def check_puzzle_table(self, stored: dict[str, Any]) -> None:
         """Raise `GramError` if `stored`, the table that a model was trained with, is not this task's."""
         if stored != self.puzzle_table():
-            raise GramError(f"The model's puzzle embeddings belong to other data than {self.name} has here.")
+            raise GramError(f"The model's puzzle embeddings belong to other data than that of {self.name} here.")
 
     @abstractmethod
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Judge outputs [rows, length] against inputs [rows, length]."""
+        """Verify outputs [rows, length] for inputs [rows, length]."""
 
     def augment(self, inputs: Tokens, targets: Tokens, generator: np.random.Generator) -> tuple[Tokens, Tokens]:
         """Return a random, equally valid version of each row [rows, length]; the default changes nothing."""
@@ -184,19 +186,37 @@ class Task(ABC):
 
 
 def check_split_options(*, seed: int, validation_share: float, test_share: float) -> None:
-    """Raise `GramError` unless a split can be made with these."""
+    """Raise `GramError` for invalid options of a split."""
     if index(seed) < 0:  # `index` takes whole numbers only
-        raise GramError(f"the seed of the split must not be negative, but is {seed}")
+        raise GramError(f"The seed of the split must not be negative, but is {seed}.")
     for name, share in (("validation_share", validation_share), ("test_share", test_share)):
         if not 0 <= share < 1:
-            raise GramError(f"{name} must be at least 0 and below 1, not {share}")
+            raise GramError(f"{name} must be at least 0 and below 1, not {share}.")
+
+
+def check_split(name: str) -> None:
+    """Raise `GramError` if there is no split of this name."""
+    if name not in get_args(SplitName):
+        raise GramError(f"There is no split {name!r}. The splits are train, validation and test.")
+
+
+def check_rows(task: Task, rows: Tokens) -> Tokens:
+    """Return rows [rows, length], or raise `GramError` if they have another shape."""
+    if rows.ndim != 2 or rows.shape[1] != task.length:
+        raise GramError(f"Rows of {task.name} must have the shape [rows, {task.length}], not {list(rows.shape)}.")
+    return rows
+
+
+def check_fraction(name: str, value: float) -> float:
+    """Return an option that must be a number from 0 to 1; raise `GramError` otherwise."""
+    if isinstance(value, bool) or not 0 <= value <= 1:
+        raise GramError(f"{name} must be a number from 0 to 1, not {value}.")
+    return float(value)
 
 
 def check_pairs(task: Task, inputs: Tokens, outputs: Tokens) -> tuple[Tokens, Tokens]:
     """Return both [rows, length], or raise `GramError` if either has another shape."""
-    for rows in (inputs, outputs):
-        if rows.ndim != 2 or rows.shape[1] != task.length:
-            raise GramError(f"{task.name} rows have the shape [rows, {task.length}], not {list(rows.shape)}")
+    inputs, outputs = check_rows(task, inputs), check_rows(task, outputs)
     if len(inputs) != len(outputs):
-        raise GramError(f"verify needs one output per input, not {len(outputs)} outputs for {len(inputs)} inputs")
+        raise GramError(f"`verify` needs one output per input, not {len(outputs)} outputs for {len(inputs)} inputs.")
     return inputs, outputs

@@ -1,4 +1,4 @@
-"""Binarised images, drawn from nothing: every input is blank and every image of the data is a right answer.
+"""Unconditional binarised images: every input is blank and every image of the data is a correct answer.
 
 `MNIST` is the benchmark of the paper; `Digits` (8 x 8, inside scikit-learn) is for people without a network. What makes
 a good image is no matter of right and wrong: it is scored by comparing many of them with the data, elsewhere.
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_pairs, check_split_options
+from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_pairs, check_split, check_split_options
 from gram.tasks.store import check_sum, download, find_file
 
 if TYPE_CHECKING:
@@ -90,10 +90,11 @@ class BinaryImages(Task):
         self.length = self.image_shape[0] * self.image_shape[1]
         self.seed = seed
         self.validation_share, self.test_share = validation_share, test_share
+        self.has_validation = validation_share > 0
 
     @abstractmethod
     def _read(self) -> tuple[LabelledImages, LabelledImages]:
-        """All images that are not for testing, and the test images."""
+        """Return all images that are not for testing, and the test images."""
 
     @cached_property
     def _splits(self) -> dict[str, LabelledImages]:
@@ -104,8 +105,7 @@ class BinaryImages(Task):
 
     def images(self, name: SplitName) -> LabelledImages:
         """Return a split's grey images with their labels, in the order of its examples; for scores."""
-        if name not in self._splits:
-            raise GramError(f"there is no split {name!r}, only train, validation and test")
+        check_split(name)
         return self._splits[name]
 
     def split(self, name: SplitName) -> Examples:
@@ -116,9 +116,9 @@ class BinaryImages(Task):
         return Examples(inputs, targets, np.zeros(len(targets), dtype=np.int64))
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Call nothing valid: whether an image [rows, length] looks like a digit, no rule can say.
+        """Return that nothing is valid: no rule can tell whether an image [rows, length] looks like a digit.
 
-        The conflicts are the tokens that are no pixels.
+        The conflicts are the tokens that are not pixels.
         """
         inputs, outputs = check_pairs(self, inputs, outputs)
         conflicts = ((outputs != BLACK) & (outputs != WHITE)).sum(axis=1)
@@ -127,9 +127,7 @@ class BinaryImages(Task):
     def parse(self, text: str) -> Tokens:
         """Return the blank input [length] for '-' or an empty text; there is nothing else to ask for."""
         if text.strip() not in ("", "-"):
-            raise GramError(
-                f"{self.name} draws images from nothing and takes no puzzle: give an empty text in its place"
-            )
+            raise GramError(f"{self.name} generates images unconditionally and takes no puzzle: give an empty text")
         return np.full(self.length, PAD, dtype=np.int64)
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:

@@ -18,7 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_split_options
+from gram.tasks.base import (
+    Examples,
+    SplitName,
+    Structure,
+    Task,
+    Tokens,
+    Verdict,
+    check_pairs,
+    check_rows,
+    check_split,
+    check_split_options,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,6 +126,7 @@ class NQueens(Task):
         self.removed = tuple(sorted(set(removed)))  # a number named twice would repeat its pairs
         self.seed = seed
         self.validation_share, self.test_share = validation_share, test_share
+        self.has_validation = validation_share > 0
         self.max_inputs, self.max_pairs = max_inputs, max_pairs
 
     @property
@@ -154,13 +166,12 @@ class NQueens(Task):
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split, one row per input and solution [rows, length]; no input is in two splits."""
+        check_split(name)
         pairs, groups = self._pairs
         inputs = int(groups[-1]) + 1 if len(groups) else 0
         test = round(inputs * self.test_share)
         validation = test + round((inputs - test) * self.validation_share)
         ranges = {"test": (0, test), "validation": (test, validation), "train": (validation, inputs)}
-        if name not in ranges:
-            raise GramError(f"there is no split {name!r}, only train, validation and test")
         chosen = slice(*np.searchsorted(groups, ranges[name]))
         solution, subset = np.divmod(pairs[chosen], len(self._kept_rows))
         targets = all_boards(self.size)[solution]
@@ -168,14 +179,12 @@ class NQueens(Task):
         return Examples(_tokens(given), _tokens(targets), groups[chosen])
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Judge outputs [rows, length] against inputs [rows, length].
+        """Verify outputs [rows, length] for inputs [rows, length].
 
         The conflicts are the pairs of queens on one line (a queen between them is no shield), the queens missing or too
         many, the given queens that are gone, and the tokens that are neither empty nor queen.
         """
-        inputs, outputs = self._rows(inputs), self._rows(outputs)
-        if len(inputs) != len(outputs):
-            raise GramError(f"verify needs one output per input, not {len(outputs)} outputs for {len(inputs)} inputs")
+        inputs, outputs = check_pairs(self, inputs, outputs)
         queens = outputs == QUEEN
         # float32 is exact for such counts and, unlike integers, multiplied by BLAS
         on_line = (queens.astype(np.float32) @ all_lines(self.size).T.astype(np.float32)).astype(np.int64)
@@ -188,13 +197,13 @@ class NQueens(Task):
 
     def solutions(self, tokens: Tokens) -> Tokens:
         """Return all solutions [count, length] that keep the queens of one input [length]."""
-        given = self._rows(tokens[None])[0] == QUEEN
+        given = check_rows(self, tokens[None])[0] == QUEEN
         boards = all_boards(self.size)
         return _tokens(boards[boards[:, given].all(axis=1)])
 
     def solution_counts(self, inputs: Tokens) -> Tokens:
         """Return how many solutions [rows] each input [rows, length] has."""
-        given = (self._rows(inputs) == QUEEN).astype(np.float32)
+        given = (check_rows(self, inputs) == QUEEN).astype(np.float32)
         boards = all_boards(self.size).T.astype(np.float32)
         counts = np.zeros(len(given), dtype=np.int64)
         for start in range(0, len(given), 512):  # 512 rows against the 14,200 solutions of size 12 take 29 MB
@@ -269,9 +278,9 @@ class NQueens(Task):
                 axes.add_patch(PathPatch(place.transform_path(path), facecolor=colour, linewidth=0))
 
     def _symbols(self, tokens: Tokens, given: Tokens | None) -> list[list[str]]:
-        """The character of each cell, [size][size], as `render` explains them."""
-        queens = self._rows(tokens[None])[0] == QUEEN
-        givens = queens if given is None else self._rows(given[None])[0] == QUEEN
+        """Return the character of each cell, [size][size], as `render` explains them."""
+        queens = check_rows(self, tokens[None])[0] == QUEEN
+        givens = queens if given is None else check_rows(self, given[None])[0] == QUEEN
         lines = all_lines(self.size)
         crowded = lines[(lines & queens).sum(axis=1) > 1].any(axis=0)
         symbols = np.select(
@@ -279,11 +288,6 @@ class NQueens(Task):
         )
         rows: list[list[str]] = symbols.reshape(self.size, self.size).tolist()
         return rows
-
-    def _rows(self, tokens: Tokens) -> Tokens:
-        if tokens.ndim != 2 or tokens.shape[1] != self.length:
-            raise GramError(f"{self.name} boards have the shape [rows, {self.length}], not {list(tokens.shape)}")
-        return tokens
 
 
 def _tokens(queens: Mask) -> Tokens:

@@ -9,7 +9,7 @@ from gram.errors import GramError
 
 
 def import_file(path: Path) -> Any:
-    """Import a Python file as a module of its own."""
+    """Import a Python file as a separate module."""
     if not path.is_file():
         raise GramError(f"There is no file {path}.")
     spec = util.spec_from_file_location(f"gram_outside_{path.stem}", path)

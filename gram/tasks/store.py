@@ -1,4 +1,4 @@
-"""Where data comes from: a file the user has, a checked download, or a build that is kept.
+"""Sources of data: a file of the user, a verified download, or a cached build.
 
 `GRAM_DATA` names a folder that is searched before anything is downloaded. `GRAM_CACHE` names the folder of downloads
 and builds; the system's cache folder by default.
@@ -25,14 +25,14 @@ UNREADABLE = (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.
 
 
 def cache_folder() -> Path:
-    """Folder of downloads and builds."""
+    """Return the folder of downloads and builds."""
     import pooch
 
     return Path(os.environ.get("GRAM_CACHE") or pooch.os_cache("gram"))
 
 
 def find_file(*names: str) -> Path | None:
-    """The first of these paths that is a file below `GRAM_DATA`; None if it is not set or has none of them."""
+    """Return the first of these paths that is a file below `GRAM_DATA`; None if it is not set or has none of them."""
     folder = os.environ.get("GRAM_DATA")
     if not folder:
         return None
@@ -51,7 +51,7 @@ def check_sum(path: Path, known_hash: str) -> None:
 
 
 def download(url: str, name: str, known_hash: str | None) -> Path:
-    """The file at `url`, downloaded once into the cache as `name`; a partial or wrong download never counts.
+    """Return the file at `url`, downloaded once into the cache as `name`; a partial or wrong download is never used.
 
     Args:
         url: where it is.
@@ -76,8 +76,8 @@ def download(url: str, name: str, known_hash: str | None) -> Path:
     return Path(found)
 
 
-def kept(name: str, settings: dict[str, Any], build: Callable[[], Arrays]) -> Arrays:
-    """Arrays that are built once for these settings and kept in the cache.
+def cached_arrays(name: str, settings: dict[str, Any], build: Callable[[], Arrays]) -> Arrays:
+    """Return arrays that are built once for these settings and cached on disk.
 
     Args:
         name: what is built; with `settings` it makes the key, so change it when the way of building changes.
@@ -91,7 +91,7 @@ def kept(name: str, settings: dict[str, Any], build: Callable[[], Arrays]) -> Ar
             with path.open("rb") as source, np.load(source) as stored:  # numpy leaves a damaged one open
                 return _Stored(path, dict(stored))
         except UNREADABLE as error:
-            raise GramError(f"The kept data {path} cannot be read ({error}): remove it.") from error
+            raise GramError(f"The cached data {path} cannot be read ({error}): remove it.") from error
     arrays = build()
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda target: save_arrays(target, arrays))
@@ -105,11 +105,11 @@ def save_arrays(path: Path, arrays: Arrays) -> None:
 
 
 class _Stored(dict[str, NDArray[Any]]):
-    """Arrays of the cache; one that is missing is the file's fault."""
+    """Arrays of the cache; a missing one means that the file is damaged."""
 
     def __init__(self, path: Path, arrays: Arrays) -> None:
         super().__init__(arrays)
         self.path = path
 
     def __missing__(self, name: str) -> NDArray[Any]:
-        raise GramError(f"The kept data {self.path} has no array '{name}': remove it.")
+        raise GramError(f"The cached data {self.path} has no array '{name}': remove it.")

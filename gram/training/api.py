@@ -46,7 +46,7 @@ def train(
     folder = Path(out)
     check_new(folder)
     if isinstance(recipe, Recipe) and overrides:
-        raise GramError("overrides change a recipe file; change a Recipe with its model_copy.")
+        raise GramError("Overrides apply to recipe files only: change a Recipe with its method model_copy.")
     settings = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, list(overrides))
     if inputs is not None or targets is not None:
         settings = settings.model_copy(update={"task": _own_task(folder, inputs, targets)})

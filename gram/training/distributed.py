@@ -1,8 +1,8 @@
-"""The processes that train together, and which of the run's slots each of them holds.
+"""How the slots of a run are distributed over its processes.
 
-A run with several processes computes what one process with all slots would: every process follows the whole deal of
-examples, and noise belongs to the example. So the number of processes changes the speed, and not (beyond rounding) the
-weights.
+For a recursive model, a run with several processes computes the same as one process with all slots: every process
+knows the order of all examples, and noise is keyed by the example. So the number of processes changes the speed but not
+the weights, except for rounding. The diffusion and VAE baselines draw noise per micro-batch.
 """
 
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ class SlotSharding:
     rollouts: int = 0
     """how many of them, the first ones, roll out from the prior"""
     fabric: Fabric | None = None
-    """None for a process that works alone"""
+    """None for a single process"""
 
     def __post_init__(self) -> None:
         if self.slots < self.size:
             raise GramError(f"{self.size} processes need at least as many slots: raise train.slots ({self.slots}).")
         if self.slots % self.size or self.rollouts % self.size:
             raise GramError(
-                f"{self.slots} slots, {self.rollouts} of them rolling out from the prior, cannot be dealt evenly to "
+                f"{self.slots} slots, {self.rollouts} of them rolling out from the prior, cannot be split evenly over "
                 f"{self.size} processes: change train.slots or objective.prior_share."
             )
 
@@ -45,7 +45,7 @@ class SlotSharding:
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return 1 if self.fabric is None else self.fabric.world_size
 
     @cached_property

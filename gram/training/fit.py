@@ -1,4 +1,4 @@
-"""Whether a recipe and its task fit together, before any long work."""
+"""Checks that a recipe and its task fit together, before any long work."""
 
 import math
 
@@ -6,11 +6,12 @@ import numpy as np
 
 from gram.config import ImageSection, ModelConfig, ObjectiveConfig, Recipe, VaeConfig
 from gram.errors import GramError
+from gram.evaluation.metrics import list_solutions
 from gram.tasks.base import Examples, Task, Tokens
 
 
 def resolve_recipe(recipe: Recipe, task: Task) -> Recipe:
-    """Fill in the number of puzzles that only the task knows; 0 leaves zeros in the puzzle tokens."""
+    """Set the number of puzzles to that of the task; without puzzles, the puzzle tokens are zeros."""
     model = recipe.model
     if not isinstance(model, ModelConfig) or not model.puzzle_tokens or model.puzzles:
         return recipe
@@ -18,15 +19,19 @@ def resolve_recipe(recipe: Recipe, task: Task) -> Recipe:
 
 
 def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
-    """Refuse, before any long work, a recipe that does not fit its task."""
-    # Without a validation split nothing is measured on the way: it must be asked for, not come about by rounding.
-    unmeasured = any(name.startswith("validation") and value == 0 for name, value in recipe.task.options.items())
+    """Raise `GramError` if a recipe does not fit its task."""
     for name, part in splits.items():
-        if not len(part) and not (name == "validation" and unmeasured):
-            raise GramError(f"The {name} split of {task.name} is empty: change the shares in task.options.")
+        if not len(part) and (name != "validation" or task.has_validation):
+            raise GramError(
+                f"The {name} split of {task.name} is empty: change the sizes of the splits in task.options."
+            )
+    if recipe.train.keep == "best" and not (len(splits["validation"]) and task.has_rules):
+        raise GramError(f"train.keep: best needs a checker and a validation split, and {task.name} lacks one of them.")
+    if task.scoring == "solutions":
+        list_solutions(task, splits["test"].inputs[0])
     model = recipe.model
     if isinstance(model, VaeConfig) and task.scoring != "generation":
-        raise GramError(f"A VAE is unconditional: it cannot answer the puzzles of {task.name}.")
+        raise GramError(f"A VAE is unconditional and cannot solve the puzzles of {task.name}.")
     if isinstance(model, ImageSection) and model.image is not None and math.prod(model.image) != task.length:
         raise GramError(
             f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
@@ -38,15 +43,11 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
 def _check_reasoner(model: ModelConfig, objective: ObjectiveConfig, task: Task, groups: Tokens) -> None:
     if model.puzzle_tokens and model.puzzles != task.puzzles:
         raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
-    if model.mixing == "constraints" and not task.structure.constraints:
-        raise GramError(f"Task {task.name} names no constraints: set model.mixing to tokens or attention.")
-    if model.symbols and not task.structure.symbols:
-        raise GramError(f"Task {task.name} has no interchangeable symbols: set model.symbols to false.")
     if objective.learn_from_rollouts:
         _check_rollouts(task, groups)
     if objective.reserve and not (task.exchanges and objective.learn_from_rollouts):
         raise GramError(
-            "objective.reserve is for images, with objective.learn_from_rollouts: their rollouts exchange targets."
+            "objective.reserve is for images with objective.learn_from_rollouts, whose rollouts exchange targets."
         )
 
 
@@ -55,4 +56,6 @@ def _check_rollouts(task: Task, groups: Tokens) -> None:
         return
     if task.augments and len(groups) > len(np.unique(groups)):
         # The other solutions of an input are stored as they were before its slot's augmentation.
-        raise GramError(f"Task {task.name} augments inputs with several solutions: no objective.learn_from_rollouts.")
+        raise GramError(
+            f"Task {task.name} augments inputs with several solutions: set objective.learn_from_rollouts to false."
+        )

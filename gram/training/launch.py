@@ -1,4 +1,4 @@
-"""How many processes train together: as many as `torchrun` or SLURM has started; otherwise this one alone."""
+"""The processes of a training: those that `torchrun` or SLURM has started, otherwise this one only."""
 
 import os
 from datetime import timedelta
@@ -11,13 +11,13 @@ from torch.distributed.rendezvous import rendezvous
 from gram.processes import started_processes
 
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-"""Environment variable in which torchrun counts how often it has started the processes anew."""
+"""Environment variable in which torchrun counts how often it has restarted the processes."""
 PATIENCE = timedelta(minutes=10)
 """How long a process waits for the others before it gives up: longer than one of them may need to prepare its data."""
 
 
 def make_fabric(device: str, precision: str) -> Fabric:
-    """The processes of this run, connected."""
+    """Connect the processes of this run."""
     accelerator, _, number = device.partition(":")
     per_node, nodes = started_processes()
     if per_node * nodes == 1:

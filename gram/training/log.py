@@ -19,14 +19,14 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class Position(NamedTuple):
-    """How much of a run's metrics was written at some moment, and the digest of that."""
+    """The number of metric lines at a certain time, and their digest."""
 
     lines: int = 0
     sha256: str = ""
 
 
 class RunLog:
-    """Means over the steps since the last line; nothing waits for the device before a line is due."""
+    """Averages metrics over the steps since the last line; it synchronises with the device only to write a line."""
 
     def __init__(self, folder: Path | None, *, after: Position | None = None, wandb: str = "") -> None:
         """Open the files; lines that were written later than `after`, from which the run resumes, are dropped.
@@ -42,7 +42,7 @@ class RunLog:
         if folder is None:
             return
         if wandb:
-            # The same name and id after a resume, so that the curves go on.
+            # The same name and id after a resume, so that the curves continue.
             name = folder.resolve().name
             self.online = wandb_package().init(project=wandb, name=name, id=name, dir=str(folder), resume="allow")
         self._hook, threading.excepthook = threading.excepthook, _leave_to_the_next_write
@@ -63,7 +63,7 @@ class RunLog:
             what = (
                 f"{lost} of its {after.lines} lines are lost"
                 if lost
-                else "some of its numbers are not what was written"
+                else "some of its lines do not match their checksum"
             )
             self.problems.append(f"{METRICS_FILE} is damaged: {what}")
         return kept
@@ -74,7 +74,7 @@ class RunLog:
 
     @property
     def position(self) -> Position:
-        """How much is written now."""
+        """The current position."""
         return Position(self._lines, self._digest.hexdigest())
 
     def __enter__(self) -> "RunLog":
@@ -91,36 +91,36 @@ class RunLog:
             self.online.finish()
 
     def add(self, metrics: dict[str, Any]) -> None:
-        """Remember one step's scalars (no synchronisation with the device)."""
+        """Store the scalars of one step, without synchronising with the device."""
         self.pending.append({key: torch.as_tensor(value).detach() for key, value in metrics.items()})
 
     def state(self) -> dict[str, Tensor]:
-        """The scalars of the steps since the last line, [steps] by name."""
+        """Return the scalars of the steps since the last line, [steps] by name."""
         names = self.pending[-1].keys() if self.pending else ()
         return {name: torch.stack([metrics[name].float() for metrics in self.pending]) for name in names}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on where `state` was taken."""
+        """Restore the result of `state`."""
         steps = len(next(iter(state.values()))) if state else 0
         self.pending = [{name: values[step] for name, values in state.items()} for step in range(steps)]
 
     def means(self) -> dict[str, float]:
-        """The means since the last call."""
+        """Return the means since the last call."""
         # nanmean: a step in which no trajectory ended has no rollout accuracy.
         names = self.pending[-1].keys()
         means = {name: float(torch.stack([m[name].float() for m in self.pending]).nanmean()) for name in names}
         self.pending.clear()
         return means
 
-    def write(self, step: int, figures: dict[str, float]) -> None:
+    def write(self, step: int, metrics: dict[str, float]) -> None:
         """Append one line."""
         if self.file is None:
             return
-        line = json.dumps({"step": step, **{k: _finite(v) for k, v in figures.items()}}) + "\n"
+        line = json.dumps({"step": step, **{k: _finite(v) for k, v in metrics.items()}}) + "\n"
         self.file.write(line)
         self.file.flush()
         self._count(line)
-        finite = {k: v for k, v in figures.items() if math.isfinite(v)}
+        finite = {k: v for k, v in metrics.items() if math.isfinite(v)}
         try:
             self.board.log_metrics(finite, step)
         except ValueError as error:  # Lightning calls every failure of TensorBoard one
@@ -130,7 +130,7 @@ class RunLog:
 
 
 def wandb_package() -> Any:
-    """The package wandb, which is not among the requirements."""
+    """Import the optional package wandb."""
     try:
         return import_module("wandb")
     except ImportError as error:
@@ -140,7 +140,7 @@ def wandb_package() -> Any:
 def read_metrics(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Return all whole lines of a run's metrics, and a sentence about each damaged one.
 
-    A last line that a kill cut off is left out without a word.
+    An incomplete last line, which a kill leaves behind, is ignored.
     """
     path = folder / METRICS_FILE
     parsed = [_parsed(line) for line in _whole_lines(path)]
@@ -168,10 +168,19 @@ def _parsed(line: str) -> dict[str, Any] | None:
 
 
 def _leave_to_the_next_write(failure: threading.ExceptHookArgs) -> None:
-    """Do not print why TensorBoard's thread has ended on a full disk: the next write raises the same error."""
+    """Suppress the error of TensorBoard's thread on a full disk: the next write raises it again."""
     if not isinstance(failure.exc_value, OSError):
         threading.__excepthook__(failure)
 
 
 def _finite(value: float) -> float | None:
     return round(value, 6) if math.isfinite(value) else None
+
+
+def summary(means: dict[str, float]) -> str:
+    """Format the metrics for the progress bar."""
+    if "posterior_accuracy" not in means:
+        return f"loss {means['loss']:.3f}  nats {means['nats']:.2f}"
+    kl = sum(value for name, value in means.items() if name.startswith("kl_"))
+    rollout = f"  rollout {means['rollout_accuracy']:.2f}" if "rollout_accuracy" in means else ""
+    return f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}{rollout}"

@@ -1,4 +1,4 @@
-"""The training loop: a recipe becomes a folder with averaged weights, metrics, checkpoints and a final evaluation."""
+"""The training loop: from a recipe to a folder with averaged weights, metrics, checkpoints and test results."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName
 from gram.training.fit import check_fit, resolve_recipe
 from gram.training.launch import make_fabric
-from gram.training.log import Position, RunLog, wandb_package
+from gram.training.log import Position, RunLog, summary, wandb_package
 from gram.training.run_checkpoint import (
     begin_run,
     check_data,
@@ -35,16 +35,16 @@ from gram.training.run_checkpoint import (
 )
 from gram.training.shutdown import Stop, graceful_shutdown
 from gram.training.step import Trainer
-from gram.training.validation import validation_figures, validation_options
+from gram.training.validation import validate, validation_options
 from gram.training.watch import LeakWatch, MemorisationWatch
 
 DIVERGED_FILE, TEST_FILE = "diverged.safetensors", "test.json"
 
 
 def train(recipe: Recipe, out: Path, console: Console, *, start: Path | None = None) -> dict[str, Any]:
-    """Train by a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split.
+    """Train a recipe into the new folder `out`; return the evaluation of the averaged weights on the test split.
 
-    The weights start at random, or as those of the model in the folder `start`.
+    The weights are initialised at random, or from the model in the folder `start`.
     """
     check_new(out)
     with working_in(out):
@@ -65,11 +65,11 @@ def resume(
     plugin: str | None = None,
     allow_other_data: bool = False,
 ) -> dict[str, Any]:
-    """Resume the run in `out` where its last checkpoint stands; a recipe, if given, must be the run's own.
+    """Resume the run in `out` from its last checkpoint; a recipe, if given, must be the run's own.
 
-    With a recipe, a folder that does not exist yet begins a run: one command then serves for starts and restarts. Data
-    that has changed since the run began is refused, unless `allow_other_data` says that this is meant. A plugin is
-    code: it is run if `recipe` names it, or `plugin`, but not because the folder does.
+    With a recipe, a folder that does not exist yet starts a new run, so that one command serves for starts and
+    restarts. If the data has changed since the run started, `allow_other_data` is required. A plugin is code: it is run
+    if `recipe` or `plugin` names it, but not if only the folder does.
     """
     if recipe is not None and (not out.exists() or is_empty(out)):
         return train(recipe, out, console)
@@ -89,9 +89,9 @@ def resume(
         else:
             tensors, other, problems = found
             for problem in problems:
-                run.console.print(f"Warning: {problem}; going on from the checkpoint before.")
+                run.console.print(f"Warning: {problem}; resuming from the previous checkpoint.")
             run.load(tensors, other)
-            run.console.print(f"Going on after step {run.trainer.step_number} of {begun.recipe.train.steps}.")
+            run.console.print(f"Resuming after step {run.trainer.step_number} of {begun.recipe.train.steps}.")
         return run.go_on()
 
 
@@ -113,18 +113,14 @@ class Run:
         self.splits: dict[str, Examples] = {name: self.task.split(name) for name in get_args(SplitName)}
         self.recipe = resolve_recipe(recipe, self.task)
         check_fit(self.recipe, self.task, self.splits)
-        if config.keep == "best" and not (len(self.splits["validation"]) and self.task.has_rules):
-            raise GramError(
-                f"train.keep: best needs a checker and a validation split, and {self.task.name} has not both."
-            )
         self.fabric = make_fabric(device, config.precision)
         self.first = self.fabric.is_global_zero
-        """whether this process speaks and writes for all"""
+        """whether this process prints and writes for all"""
         self.console = console if self.first else Console(quiet=True)
         self.trainer = Trainer(self.recipe, self.task, self.splits["train"], self.fabric)
         self.watches = (LeakWatch(), MemorisationWatch())
         self.seconds = 0.0
-        """spent on training, also before a resume"""
+        """of training, including those before a resume"""
         self.started = False
         """whether the weights are those of another model and are not saved yet"""
         self.pending: dict[str, torch.Tensor] = {}
@@ -136,7 +132,7 @@ class Run:
         self.best: float | None = None
         """the best validation metric so far, if the best weights are kept"""
         self.eval = self.recipe.eval
-        """how the model is sampled: by the recipe, or as `gram tune` has chosen"""
+        """sampling options of the recipe, or those chosen by `gram tune`"""
         processes = f", {self.fabric.world_size} processes" if self.fabric.world_size > 1 else ""
         self.console.print(
             f"{self.task.name}, split {self.task.split_hash()}: {len(self.splits['train'])} pairs; "
@@ -144,10 +140,10 @@ class Run:
         )
 
     def load(self, tensors: dict[str, torch.Tensor], other: dict[str, Any]) -> None:
-        """Take over a checkpoint."""
+        """Restore a checkpoint."""
         rows, now = len(tensors.get("feeder.order", ())), len(self.splits["train"])
         if rows not in (0, now):  # before the first step nothing was dealt
-            raise GramError(f"The run has been trained on {rows} rows, and there are {now} now: begin a new run.")
+            raise GramError(f"The run was trained on {rows} rows, and there are {now} now: start a new run.")
         try:
             self.trainer.load_state(tensors, other)
         except (KeyError, RuntimeError, ValueError) as error:
@@ -155,13 +151,15 @@ class Run:
         self.seconds, self.best = other["seconds"], other.get("best")
         self.pending = {name.removeprefix("log."): part for name, part in tensors.items() if name.startswith("log.")}
         self.logged, self.unvalidated = Position(*other["log"]), other["unvalidated"]
+        for watch, seen in zip(self.watches, other.get("watches", ()), strict=False):
+            vars(watch).update(seen)
         try:
             self.eval = stored_eval(self.out) or self.eval
         except GramError as error:
-            self.console.print(f"Warning: {error} It is written anew, with the sampling settings of the recipe.")
+            self.console.print(f"Warning: {error} It will be rewritten with the sampling settings of the recipe.")
 
     def start_from(self, folder: Path) -> None:
-        """Take over the weights of a trained model of the same shape."""
+        """Load the weights of a trained model of the same shape."""
         trainer = self.trainer
         for model in (trainer.model, trainer.ema):
             load_weights(model, folder / WEIGHTS_FILE)
@@ -178,16 +176,16 @@ class Run:
                     for problem in log.problems:
                         self.console.print(f"Warning: {problem}.")
                     log.restore(self.pending)
-                    if self.started:  # a resume must find these weights, however early the run stops
+                    if self.started:  # a resume needs these weights, however early the run stops
                         self._save(log, unvalidated=False)
                     self._to_the_end(log, stop)
                 return self._tested(stop)
             except RuntimeError as error:
                 if self.fabric.world_size == 1:
                     raise
-                # torch has no exception of its own for it: the exchange with the others broke off.
+                # torch has no exception of its own for a lost connection.
                 raise PeerDied(
-                    f"Another process of the run has died ({_first_line(error)}): go on with --resume."
+                    f"Another process of the run has died ({_first_line(error)}): resume with --resume."
                 ) from error
 
     def _to_the_end(self, log: RunLog, stop: Stop) -> None:
@@ -208,29 +206,31 @@ class Run:
                 if asked or due or trainer.step_number % config.save_every == 0:
                     self._save(log, unvalidated=due)
                 if asked:
-                    message = f"Stopped and saved after step {trainer.step_number}: go on with --resume {self.out}."
+                    message = (
+                        f"Interrupted and saved after step {trainer.step_number}: resume with --resume {self.out}."
+                    )
                     raise Interrupted(message, asked)
                 if due:
                     self._validate(log, stop, bar)
 
     def _validate(self, log: RunLog, stop: Stop, bar: TrainingBar) -> None:
-        """Measure the averaged weights on the validation split, and write the model if it is to be kept.
+        """Evaluate the averaged weights on the validation split, and write the model if it is to be kept.
 
-        The step is saved already.
+        The step has already been saved.
         """
         step, examples = self.trainer.step_number, self.splits["validation"]
-        message = f"Stopped in the validation after step {step}, which is saved: go on with --resume {self.out}."
+        message = (
+            f"Interrupted during the validation after step {step}, which is saved: resume with --resume {self.out}."
+        )
         if len(examples):
             options = validation_options(self.recipe, self.task)
             count = min(self.recipe.train.eval_inputs, len(examples.distinct().rows)) * options.width
             with stop.at_once(message), bar.part("validation", count) as advance:
-                figures = validation_figures(
-                    self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance
-                )
-            log.write(step, figures)
-            self._watch(figures)
+                metrics = validate(self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance)
+            log.write(step, metrics)
+            self._watch(metrics)
             if self.recipe.train.keep == "best":
-                metric = figures[f"validation_{HEADLINES[self.task.scoring][0]}"]
+                metric = metrics[f"validation_{HEADLINES[self.task.scoring][0]}"]
                 if self.best is not None and metric < self.best:
                     return
                 self.best = metric
@@ -244,9 +244,11 @@ class Run:
             )
 
     def _tested(self, stop: Stop) -> dict[str, Any]:
-        """The evaluation of the averaged weights on the test split, also as `test.json`."""
+        """Evaluate the averaged weights on the test split, and write `test.json`."""
         config = self.recipe.train
-        message = f"Stopped in the evaluation; the trained model is saved: evaluate it with --resume {self.out}."
+        message = (
+            f"Interrupted during the evaluation; the trained model is saved: evaluate it with --resume {self.out}."
+        )
         options, limit = self.eval, config.test_inputs or None
         count = len(self.splits["test"].distinct(limit).rows) * options.width
         if config.keep == "best":
@@ -271,7 +273,7 @@ class Run:
         return result
 
     def _log(self, log: RunLog) -> str:
-        """Write the line that may be due after this step; the text for the progress bar, if there is news."""
+        """Write a line of the log if one is due; return the text for the progress bar, if it changes."""
         trainer, config = self.trainer, self.recipe.train
         step = trainer.step_number
         if step % config.log_every and step != config.steps:
@@ -280,23 +282,23 @@ class Run:
         means |= {"seconds": self.seconds, "lr": trainer.optimizers[0].param_groups[0]["lr"]}
         log.write(step, means)
         self._watch(means)
-        return in_short(means)
+        return summary(means)
 
-    def _watch(self, figures: dict[str, float]) -> None:
+    def _watch(self, metrics: dict[str, float]) -> None:
         for watch in self.watches:
-            if (warning := watch.notice(figures)) is not None:
+            if (warning := watch.notice(metrics)) is not None:
                 self.console.print(warning)
 
     def _save(self, log: RunLog, *, unvalidated: bool) -> None:
         tensors, other = self.trainer.state()
         tensors |= {f"log.{name}": part for name, part in log.state().items()}
         if self.first:
-            more = {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated, "best": self.best}
-            save_checkpoint(self.out, tensors, other | more)
-        self.fabric.barrier()  # nobody goes on, or ends, before it is written
+            other |= {"seconds": self.seconds, "log": log.position, "unvalidated": unvalidated, "best": self.best}
+            save_checkpoint(self.out, tensors, other | {"watches": [vars(watch) for watch in self.watches]})
+        self.fabric.barrier()  # no process continues or ends before it is written
 
     def _check_finite(self, metrics: dict[str, Any]) -> None:
-        """Stop where a gradient is not a number, and leave everything there for study."""
+        """Stop the run if a gradient is not finite, and save its state."""
         if torch.as_tensor(metrics["gradient_norm"]).isfinite():
             return
         tensors, other = self.trainer.state()
@@ -306,18 +308,9 @@ class Run:
         lr, loss = self.recipe.train.lr, float(metrics["loss"].detach())
         raise GramError(
             f"Training diverged at step {self.trainer.step_number} (loss {loss:.4g}): lower train.lr (now {lr}). "
-            f"The state before that step and the rows of data that it saw are in {DIVERGED_FILE}."
+            f"The state before that step and its rows of data are in {DIVERGED_FILE}."
         )
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def in_short(means: dict[str, float]) -> str:
-    """The figures beside the progress bar."""
-    if "posterior_accuracy" not in means:
-        return f"loss {means['loss']:.3f}  nats {means['nats']:.2f}"
-    kl = sum(value for name, value in means.items() if name.startswith("kl_"))
-    rollout = f"  rollout {means['rollout_accuracy']:.2f}" if "rollout_accuracy" in means else ""
-    return f"loss {means['loss']:.3f}  kl {kl:.3f}  posterior {means['posterior_accuracy']:.2f}{rollout}"

@@ -13,7 +13,7 @@ from gram.models.base import Model
 
 
 class GroupOptimizer(Optimizer):
-    """An optimiser that is told by `_update_group` how to update one group of parameters."""
+    """An optimiser whose subclasses define `_update_group`."""
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -110,8 +110,8 @@ class AdamATan2(GroupOptimizer):
 class SparseSignSGD(GroupOptimizer):
     """Sign descent with decoupled weight decay on the rows of an embedding that have a gradient.
 
-    HRM and TRM train their puzzle embeddings with it: a row is met so rarely that the moments of Adam would say little
-    more than the sign of the last gradient. With g the sum of the gradients of all uses of a row in the batch:
+    HRM and TRM train their puzzle embeddings with it: a row is used so rarely that the moments of Adam would contain
+    little more than the sign of the last gradient. With g the sum of the gradients of all uses of a row in the batch:
 
         w <- w (1 - lr weight_decay) - lr sign(g)
 
@@ -159,9 +159,9 @@ def build_optimizers(model: Model, config: TrainConfig) -> list[Optimizer]:
 
 
 def lr_factor(step: int, *, warmup: int, total: int, final: float) -> float:
-    """Return the share of the peak learning rate that update number `step`, counted from 1, uses.
+    """Return the learning rate of update number `step`, counted from 1, as a fraction of the peak.
 
-    It rises in a line to 1 at `step == warmup`, then falls along half a cosine to `final` at `step == total` and
+    It rises linearly to 1 at `step == warmup`, then falls along half a cosine to `final` at `step == total` and
     stays there. With `final == 1` it is constant after the warm-up.
     """
     if step < warmup:

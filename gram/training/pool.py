@@ -1,20 +1,21 @@
-"""The pool: many more examples under way than one update takes.
+"""The pool: many more active examples than one update uses.
 
-A slot shows its example in every supervision step. If each update takes every slot, the weights see an example in N_sup
-consecutive updates and learn the few that are under way. A pool of several layers of slots puts other examples between
-two visits: place i of the batch is filled by one of the layers of column i, and each layer has its turn once per round.
+A slot presents its example in every supervision step. If each update uses every slot, the weights see an example in
+N_sup consecutive updates and memorise the few active ones. A pool of several layers of slots puts other examples
+between two visits: place i of the batch is filled by one of the layers of column i, and each layer is used once per
+round.
 """
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gram.models.base import Carry
+from gram.models.carry import Carry
 from gram.training.distributed import SlotSharding
 
 
 class Pool:
-    """Layers of slots, of which an update takes one per column, in shuffled order.
+    """Layers of slots, of which an update uses one per column, in shuffled order.
 
     A column stays with its process and with its role (rolling out from the prior or not), so that neither sharding nor
     roles depend on the number of layers.
@@ -32,12 +33,12 @@ class Pool:
         """[layers, slots] which layer of each column the batches of this round take"""
 
     def take(self) -> Carry:
-        """Return the batch whose turn it is, as a copy."""
+        """Return a copy of the next batch."""
         column, layer = self._places()
         return Carry.of({name: part[column, layer] for name, part in self.tensors.items()})
 
     def put(self, carry: Carry) -> None:
-        """Give the batch back, and pass the turn on to the next one."""
+        """Store the batch, and advance to the next one."""
         column, layer = self._places()
         for name, part in carry.tensors().items():
             self.tensors[name][column, layer] = part

@@ -1,4 +1,4 @@
-"""Learning from rollouts: each learns to reach the solution that is nearest to where it stands."""
+"""Learning from rollouts: each one is trained towards the solution nearest to its own output."""
 
 from dataclasses import replace
 
@@ -7,12 +7,12 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from gram.models.base import Carry, Rows
+from gram.models.carry import Carry, Rows
 from gram.training.slots import SlotFeeder
 
 
 class Retarget:
-    """Gives the slots that roll out from the prior new targets after every step."""
+    """Replaces the targets of prior rollouts after every step."""
 
     def __init__(self, feeder: SlotFeeder, reserve: int) -> None:
         self.feeder, self.task, self.examples, self.sharding = feeder, feeder.task, feeder.examples, feeder.sharding
@@ -43,7 +43,7 @@ class Retarget:
         return self.feeder.generator.integers(2**32, size=self.sharding.slots)[self.sharding.own]
 
     def _exchanged(self, rows: Rows, outputs: Tensor) -> Tensor:
-        """Deal the slots' own targets and the reserve anew, as near to the outputs as they can be: [rows, length].
+        """Reassign the slots' own targets and the reserve, as near to the outputs as possible: [rows, length].
 
         Every target stays with one slot, or waits until one comes near: the nearest of all training targets would
         favour the plain ones. So what the model draws too rarely piles up in the reserve until it is the nearest.

@@ -1,7 +1,7 @@
-"""Checkpoints of a run in progress: everything needed to go on bit for bit, in files that are whole or not there.
+"""Checkpoints of a run in progress: everything that an exact resume needs, in files that are written atomically.
 
 A run's folder holds `run.json` (its recipe and the hash of its data) and `checkpoints/step-NNNNNNNN.safetensors`, the
-last two of them. Each carries a digest of all that is in it: a damaged one is noticed, and the one before is used.
+last two of them. Each contains a digest of its content: a damaged one is detected, and the previous one is used.
 """
 
 import json
@@ -18,6 +18,7 @@ from torch import Tensor
 from gram.checkpoints.folder import CONFIG_FILE, FORMAT, RUN_FILE, check_format
 from gram.checkpoints.weights import digest_of
 from gram.config import Recipe, parse_recipe
+from gram.config.dependent import flat
 from gram.errors import GramError
 from gram.files import LEFTOVER, locked, read_json, remove_leftovers, write_json, write_whole
 from gram.processes import is_first_process
@@ -25,26 +26,26 @@ from gram.tasks import is_outside
 
 CHECKPOINTS = "checkpoints"
 KEPT = 2
-"""Checkpoints that stay: the last, and the one before in case the last is damaged later."""
+"""Number of checkpoints to keep: the last, and the previous one in case the last is damaged later."""
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a folder that holds anything."""
+    """Raise `GramError` unless a folder is new or empty."""
     if folder.exists() and not is_empty(folder):
         raise GramError(
-            f"{folder} exists already: choose another folder with --out, resume with --resume {folder}, or remove it."
+            f"{folder} already exists: choose another folder with --out, resume with --resume {folder}, or remove it."
         )
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether a folder holds nothing, or only what a run that was killed while it began has left there."""
+    """Return whether a folder is empty, except for what a run that was killed at its start leaves behind."""
     return folder.is_dir() and all(LEFTOVER.fullmatch(path.name) for path in folder.iterdir())
 
 
 @contextmanager
 def working_in(folder: Path) -> Iterator[None]:
-    """Make the folder of a run if it is new, and keep other processes out; remove it again if nothing was written."""
-    first = is_first_process()  # it locks and writes for all that were started with it
+    """Create and lock the folder of a run; remove it again if nothing was written."""
+    first = is_first_process()  # it locks and writes for all processes of the run
     if not first:
         yield
         return
@@ -64,7 +65,7 @@ def working_in(folder: Path) -> Iterator[None]:
 
 
 def begin_run(folder: Path, recipe: Recipe, *, split_hash: str | None = None) -> None:
-    """Make the folder of a new run."""
+    """Create the folder of a new run."""
     check_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder)
@@ -75,23 +76,23 @@ def begin_run(folder: Path, recipe: Recipe, *, split_hash: str | None = None) ->
 
 @dataclass(frozen=True)
 class Begun:
-    """What a run was begun with."""
+    """The recipe and data of a run at its start."""
 
     recipe: Recipe
     split_hash: str | None
-    """of its data; None for a run that began before it was kept"""
+    """of its data; None for a run of an older version"""
 
 
 def recipe_of_run(folder: Path) -> Recipe:
-    """Return the recipe that a run was begun with."""
+    """Return the recipe of a run."""
     return read_run(folder).recipe
 
 
 def read_run(folder: Path) -> Begun:
-    """Return what a run was begun with."""
+    """Read the recipe and the data hash of a run."""
     path = folder / RUN_FILE
     if folder.is_dir() and is_empty(folder):
-        raise GramError(f"{folder} is empty: give the recipe as well, to begin the run.")
+        raise GramError(f"{folder} is empty: give the recipe as well to start the run.")
     if not path.is_file():
         raise GramError(f"{folder} is not the folder of a run: {RUN_FILE} is missing.")
     content = read_json(path)
@@ -102,7 +103,7 @@ def read_run(folder: Path) -> Begun:
 
 
 def check_data(folder: Path, begun: Begun, split_hash: str, *, allow_other_data: bool) -> None:
-    """Refuse to resume on other data than the run began with."""
+    """Raise `GramError` if the data has changed since the run started."""
     if begun.split_hash in (None, split_hash) or allow_other_data:
         return
     raise GramError(
@@ -112,41 +113,28 @@ def check_data(folder: Path, begun: Begun, split_hash: str, *, allow_other_data:
 
 
 def check_plugin(stored: Recipe | None, plugin: str | None) -> None:
-    """Refuse to run code only because a folder names it; `stored` is None if the user's own recipe names it."""
+    """Raise `GramError` if only the folder names code to run; `stored` is None if the user's own recipe names it."""
     if stored is not None and is_outside(stored.task.name):
         raise GramError(
-            f"The run's task {stored.task.name} is code outside the package: give its recipe as well if you trust it."
-        )
-    if stored is not None and is_outside(stored.task.name):
-        raise GramError(
-            f"The run uses the task {stored.task.name}, which is code: if you trust it, give the recipe as well, "
+            f"The run's task {stored.task.name} is code outside the package: if you trust it, resume with the recipe, "
             "gram train RECIPE --resume RUN."
         )
     named = None if stored is None else stored.task.options.get("plugin")
     if named is not None and plugin is None:
         raise GramError(
-            f"The run uses the plugin {named}, which is code: run it with --plugin {named} if you trust it."
+            f"The run uses the plugin {named}, which is code: if you trust it, resume with --plugin {named}."
         )
     if named is None and plugin is not None:
-        raise GramError(
-            "--plugin names the plugin of a run that was begun with one; this run's recipe has its own say."
-        )
+        raise GramError("--plugin is for a run that was started with one; give it in the recipe instead.")
 
 
 def check_same(stored: Recipe, given: Recipe) -> None:
-    """Refuse to go on with another recipe than the run's, and say which keys differ."""
-    old, new = (_flat(recipe.model_dump(mode="json")) for recipe in (stored, given))
+    """Raise `GramError` with the differing keys if a recipe is not that of the run."""
+    old, new = (dict(flat(recipe.model_dump(mode="json"))) for recipe in (stored, given))
     keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     differ = [f"{key} is {old.get(key)} in the run and {new.get(key)} now" for key in keys]
     if differ:
-        raise GramError(f"The run cannot go on with another recipe: {'; '.join(differ)}.")
-
-
-def _flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in content.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return flat
+        raise GramError(f"The run cannot be resumed with another recipe: {'; '.join(differ)}.")
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], other: dict[str, Any]) -> None:
@@ -167,12 +155,12 @@ def save_state(path: Path, tensors: dict[str, Tensor], other: dict[str, Any]) ->
 
 
 def checkpoints_of(folder: Path) -> list[Path]:
-    """The checkpoints of a run, the latest first."""
+    """Return the checkpoints of a run, the latest first."""
     return sorted((folder / CHECKPOINTS).glob("step-*.safetensors"), reverse=True)
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], list[str]] | None:
-    """Return the latest checkpoint that is whole, and what is wrong with later ones; None if none was written yet."""
+    """Return the latest intact checkpoint and the problems of later ones; None if none was written yet."""
     problems: list[str] = []
     for path in checkpoints_of(folder):
         try:
@@ -183,8 +171,8 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any], li
         raise GramError(f"No checkpoint of {folder} can be read: {'; '.join(problems)}.")
     if (folder / CONFIG_FILE).exists():  # a checkpoint is written before every model
         raise GramError(
-            f"The checkpoints of {folder} are missing, although it has trained: restore the folder {CHECKPOINTS}, or "
-            "begin a new run."
+            f"The checkpoints of {folder} are missing, although it was trained: restore the folder {CHECKPOINTS}, or "
+            "start a new run."
         )
     return None
 
@@ -196,6 +184,6 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if "digest" in metadata and "sha256" not in metadata:
         raise GramError(f"{path} was written by an older gram: finish the run with that version.")
     if digest_of(tensors, metadata["format"], metadata["other"]) != metadata["sha256"]:
-        raise ValueError("its content is not what was written")
-    check_format(path, int(metadata["format"]))  # after the digest: a damaged number is no newer format
+        raise ValueError("its content does not match its checksum")
+    check_format(path, int(metadata["format"]))  # after the digest: a damaged number is not a newer format
     return tensors, json.loads(metadata["other"])

@@ -1,5 +1,6 @@
-"""SIGTERM and Ctrl-C ask a run to stop: after the step that it is at, or at once where nothing would be lost."""
+"""Graceful shutdown by SIGTERM and Ctrl-C: after the current step, or at once if nothing would be lost."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,27 +8,35 @@ from types import FrameType
 
 from gram.errors import Interrupted
 
+PARENT = "GRAM_PARENT"
+"""Environment variable with the process id of the queue that has started a run."""
+
 
 class Stop:
-    """Whether the user, or the machine's scheduler, has asked the run to stop."""
-
-    asked = 0
-    """number of the signal"""
+    """Records whether the run was asked to stop by the user or by the machine's scheduler."""
 
     def __init__(self) -> None:
+        self._signal = 0
         self._message: str | None = None
+        self._parent = os.environ.get(PARENT)
+
+    @property
+    def asked(self) -> int:
+        """The number of the signal, or 0. A run whose queue was killed is asked to stop as well."""
+        orphaned = self._parent is not None and not _is_running(int(self._parent))
+        return self._signal or (signal.SIGTERM if orphaned else 0)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal."""
-        if self.asked == number == signal.SIGINT:
+        """Handle a signal."""
+        if self._signal == number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.asked = number
+        self._signal = number
         if self._message is not None:
             raise Interrupted(self._message, number)
 
     @contextmanager
     def at_once(self, message: str) -> Iterator[None]:
-        """Raise `Interrupted` with this message as soon as a signal comes, while nothing that is done needs saving."""
+        """Raise `Interrupted` with this message as soon as a signal arrives, because nothing needs to be saved."""
         self._message = message
         try:
             if self.asked:
@@ -37,6 +46,14 @@ class Stop:
             self._message = None
         if self.asked:  # the signal came where Python swallows exceptions, in a destructor for example
             raise Interrupted(message, self.asked)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The deal: which example enters which slot, epoch after epoch, in a seeded order."""
+"""Which example enters which slot, epoch after epoch, in a seeded order."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gram.models.base import Rows
+from gram.models.carry import Rows
 from gram.tasks.base import Examples, Task, Tokens
 from gram.training.distributed import SlotSharding
 
 
 class SlotFeeder:
-    """Deals examples of a training split to slots.
+    """Distributes the examples of a training split to slots.
 
-    In a run of several processes each follows the deal of all slots, and offers to its own.
+    In a run of several processes, each keeps track of the examples of all slots and returns its own.
     """
 
     def __init__(
@@ -38,22 +38,22 @@ class SlotFeeder:
         self.explore = explore
         self.generator = np.random.default_rng(seed)
         self.order = np.zeros(0, dtype=np.int64)
-        """rows of this epoch in the order of the deal"""
+        """rows of this epoch in shuffled order"""
         self.dealt = 0
-        """how many of them are dealt"""
+        """how many of them were used"""
         self.total = 0
-        """examples dealt since the run began"""
+        """examples used since the start of the run"""
 
     def place(self) -> tuple[Tokens, int, int, dict[str, Any]]:
-        """Return where the deal stands."""
+        """Return the current position, for `go_back`."""
         return self.order, self.dealt, self.total, dict(self.generator.bit_generator.state)
 
     def go_back(self, place: tuple[Tokens, int, int, dict[str, Any]]) -> None:
-        """Return to where the deal stood."""
+        """Restore a position."""
         self.order, self.dealt, self.total, self.generator.bit_generator.state = place
 
     def next_rows(self, count: int) -> Tokens:
-        """Return the next rows [count] of the deal; a new epoch begins where one ends."""
+        """Return the next rows [count]; a new epoch starts where one ends."""
         taken = [self.order[self.dealt : self.dealt + count]]
         self.dealt += len(taken[0])
         while (missing := count - sum(map(len, taken))) > 0:
@@ -63,7 +63,7 @@ class SlotFeeder:
         return np.concatenate(taken)
 
     def offer(self, finished: Tensor) -> Rows:
-        """Return fresh examples for the slots where `finished` [own slots] is true; zeros elsewhere."""
+        """Return new examples for the slots where `finished` [own slots] is true, and zeros elsewhere."""
         everyone = self.sharding.gather(finished).cpu().numpy()
         count = int(everyone.sum())
         rows = self.next_rows(count)
@@ -87,14 +87,14 @@ class SlotFeeder:
         return Rows(spread(inputs), spread(targets), spread(deal), spread(lifetime), spread(minimum), spread(rows), ids)
 
     def _lifetimes(self, count: int) -> Tokens:
-        """[count] supervision steps that fresh examples stay: always N_sup, or log-uniform in a range."""
+        """Return the lifetimes [count] of new examples: always N_sup, or log-uniform in a range."""
         if self.lifetime is None:
             return np.full(count, self.max_steps)
         low, high = np.log(self.lifetime)
         return np.exp(self.generator.uniform(low, high, count)).round().astype(np.int64)
 
     def _minimum_steps(self, count: int) -> np.ndarray:
-        """With probability `explore` a random minimum in 2..N_sup, else 0."""
+        """Return minimum steps [count]: with probability `explore` a random number in 2..N_sup, else 0."""
         explored = self.generator.random(count) < self.explore
         low = min(2, self.max_steps)
         return np.where(explored, self.generator.integers(low, self.max_steps + 1, count), 0)

@@ -1,4 +1,4 @@
-"""Everything that changes during a run, and the one step that changes it."""
+"""The state of a training run, and one training step."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from gram.config import Recipe
-from gram.models.base import Carry, Checker, Metrics, Model, Rows, StepContext, StepResult
+from gram.models.base import Checker, Metrics, Model, StepContext, StepResult
+from gram.models.carry import Carry, Rows
 from gram.models.layers import Network
 from gram.models.registry import build_model
 from gram.tasks.base import Examples, Task
@@ -23,7 +24,7 @@ from gram.training.slots import SlotFeeder
 
 Tensors = dict[str, Tensor]
 CPU_MICRO_BATCH = 32
-"""Slots whose activations are kept at a time on a CPU: the multiplies are large enough, and memory is reused sooner."""
+"""Slots per micro-batch on a CPU: multiplies are large enough, and memory is reused sooner."""
 
 
 class Stepper(nn.Module):
@@ -40,7 +41,7 @@ class Stepper(nn.Module):
 
 
 class Trainer:
-    """A model in training: weights, their average, optimisers, slots, and every source of chance."""
+    """A model in training: weights, their average, optimisers, slots and random generators."""
 
     def __init__(self, recipe: Recipe, task: Task, examples: Examples, fabric: Fabric) -> None:
         config = recipe.train
@@ -77,21 +78,21 @@ class Trainer:
         self.retarget = Retarget(self.feeder, recipe.objective.reserve) if learns else None
         self.pool = self.empty_pool()
         self.indices = torch.zeros(len(self.sharding.own), dtype=torch.long)
-        """[own slots] rows of data that the last update saw"""
+        """[own slots] rows of data in the last update"""
 
     def empty_pool(self) -> Pool:
-        """Return slots that wait for their first examples."""
+        """Return slots without examples."""
         config = self.recipe.train
         carry = self.model.init_carry(len(self.sharding.own))
         return Pool(carry, max(1, config.pool // config.slots), self.sharding, seed=config.seed)
 
     def step(self) -> dict[str, Any]:
-        """Make one supervision step in the slots whose turn it is, and one update; return the metrics."""
+        """Make one supervision step in the next batch of slots, and one update; return the metrics."""
         self.step_number += 1
         place = self.feeder.place()
         result = self.forward_backward()
         norm = self.clip()
-        if not torch.as_tensor(norm).isfinite():  # everything stays as it was, for study
+        if not torch.as_tensor(norm).isfinite():  # nothing is changed, so that the state can be studied
             self.feeder.go_back(place)
         else:
             self.apply()
@@ -100,7 +101,7 @@ class Trainer:
         return {**result.metrics, "gradient_norm": norm}
 
     def forward_backward(self) -> StepResult:
-        """Compute losses and gradients, micro-batch by micro-batch; those of all processes are averaged."""
+        """Compute losses and gradients in micro-batches, averaged over all processes."""
         carry = self.pool.take()
         rows = self.feeder.offer(carry.finished)
         self.indices = torch.where(carry.finished, rows.index, carry.rows.index)
@@ -117,7 +118,7 @@ class Trainer:
         return results[0] if len(results) == 1 else joined(results)
 
     def clip(self) -> Any:
-        """Bound the norm of the gradient; return what it was."""
+        """Clip the gradient norm; return the norm before."""
         return self.fabric.clip_gradients(
             self.stepper, self.optimizers[0], max_norm=self.recipe.train.clip, error_if_nonfinite=False
         )
@@ -134,7 +135,7 @@ class Trainer:
         self.averaged.update_parameters(self.model)
 
     def _share_puzzle_gradient(self) -> None:
-        """Give every process the gradients that the others have for puzzle embeddings."""
+        """Exchange the sparse gradients of puzzle embeddings between processes."""
         table = self.model.puzzle_embeddings
         if table is None or self.sharding.size == 1 or table.grad is None:
             return
@@ -148,7 +149,7 @@ class Trainer:
     # --- what a checkpoint holds --------------------------------------------------------------------------------------
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
-        """Return everything: tensors by name, and what is JSON. All processes must call it; it holds all slots."""
+        """Return the state of all slots as tensors by name and a JSON-ready dictionary; all processes must call it."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         shared = self.ema.puzzle_embeddings is not None
         for name, tensor in self.ema.state_dict().items():
@@ -175,7 +176,7 @@ class Trainer:
         return tensors, other
 
     def load_state(self, tensors: Tensors, other: dict[str, Any]) -> None:
-        """Continue exactly where `state` was taken."""
+        """Restore the result of `state`."""
         self.model.load_state_dict(_below("model.", tensors))
         averaged = _below("ema.", tensors)
         if (table := self.model.puzzle_embeddings) is not None:
@@ -199,14 +200,14 @@ class Trainer:
 
 
 def default_micro_batch(device: torch.device) -> int:
-    """Return how many slots' activations are kept at a time: a few on a CPU; all elsewhere (0)."""
+    """Return the default size of a micro-batch; 0 for all slots, except on a CPU."""
     return CPU_MICRO_BATCH if device.type == "cpu" else 0
 
 
 def micro_batches(sharding: SlotSharding, rows: int) -> list[slice]:
-    """Cut the slots of a process into equal parts of at most `rows` (0: one part), each with its share of the rollouts.
+    """Split the slots of a process into equal parts of at most `rows` (0: one part), with equally many rollouts.
 
-    Part i of n holds every n-th slot from i on. Where no even parts are small enough, they are as small as can be.
+    Part i of n holds every n-th slot from i on. If no equal parts are small enough, the smallest are used.
     """
     slots, rollouts = sharding.slots // sharding.size, sharding.rollouts // sharding.size
     even = [n for n in range(1, slots + 1) if slots % n == 0 and rollouts % n == 0]
@@ -215,7 +216,7 @@ def micro_batches(sharding: SlotSharding, rows: int) -> list[slice]:
 
 
 def joined(results: list[StepResult]) -> StepResult:
-    """Put the slots of all micro-batches back into their order, and average the metrics."""
+    """Join the slots of all micro-batches in their original order, and average the metrics."""
     count = len(results)
     tensors: Tensors = {}
     outputs = torch.cat([result.outputs for result in results])
@@ -244,14 +245,14 @@ def _optimizer_state(tensors: Tensors) -> dict[int, Tensors]:
 
 
 def compile_networks(model: Model) -> None:
-    """Compile f_L and f_H, where all the time goes; in place, so that a checkpoint does not show it."""
+    """Compile f_L and f_H in place, so that the names in a checkpoint do not change."""
     for network in model.modules():
         if isinstance(network, Network):
             network.compile(dynamic=False)
 
 
 def averaged_copy(model: Model, decay: float) -> tuple[AveragedModel, Model]:
-    """The averaged weights, and the model that holds them.
+    """Return the averaged weights, and the model that contains them.
 
     The puzzle embeddings are shared instead of averaged, as published: with a million of them a dense average would
     cost more than the update, and a row that was not used does not change.
@@ -263,7 +264,7 @@ def averaged_copy(model: Model, decay: float) -> tuple[AveragedModel, Model]:
 
 
 def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
-    """Exponential moving average whose window grows with the run, so that the first weights are soon forgotten."""
+    """Return an exponential moving average whose window grows, so that the initial weights are soon forgotten."""
 
     @torch.no_grad()
     def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
@@ -276,7 +277,7 @@ def moving_average(decay: float) -> Callable[[Any, Any, Any], None]:
 
 
 def checker_of(task: Task) -> Checker | None:
-    """The task's verdict as a function of tensors; None if it has no rules to judge by."""
+    """Return the task's checker as a function of tensors; None if it has none."""
     if not task.has_rules:
         return None
 

@@ -1,4 +1,4 @@
-"""What is measured on the validation split while a model trains."""
+"""Validation during training."""
 
 from dataclasses import replace
 
@@ -14,14 +14,14 @@ from gram.tasks.base import Examples, Task
 
 
 def validation_options(recipe: Recipe, task: Task) -> SampleOptions:
-    """Return how the validation samples."""
-    # Where there is but one input, the samples that would go to all go to it.
+    """Return the sampling options of the validation."""
+    # With a single input, the samples of all inputs are drawn for it.
     width = recipe.train.eval_width * (recipe.train.eval_inputs if task.scoring == "generation" else 1)
-    depth = getattr(recipe.model, "supervision_steps", 1)  # models that draw whole outputs have none
+    depth = getattr(recipe.model, "supervision_steps", 1)  # baselines have none
     return replace(recipe.eval, width=width, depth=depth, halt=False, seed=0)
 
 
-def validation_figures(
+def validate(
     model: Model,
     task: Task,
     examples: Examples,
@@ -30,7 +30,7 @@ def validation_figures(
     *,
     progress: Progress | None = None,
 ) -> dict[str, float]:
-    """Return metrics of prior rollouts on a fixed part of the validation split, and the ELBO beside the surrogate."""
+    """Return the metrics of prior rollouts on a fixed part of the validation split, and the model's own metrics."""
     config = recipe.train
     result = evaluate(
         model,
@@ -42,7 +42,7 @@ def validation_figures(
         fabric=fabric,
         progress=progress,
     )
-    figures = {f"validation_{key}": result[key] for key in headlines(task)}
+    metrics = {f"validation_{key}": result[key] for key in headlines(task)}
     device = fabric.device
     inputs, targets = (
         torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
@@ -52,4 +52,4 @@ def validation_figures(
     if model.puzzle_embeddings is not None and examples.puzzle_ids is not None:
         ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
     own = model.validation_metrics(inputs, targets, puzzle_ids=ids, seed=config.seed)
-    return figures | {f"validation_{name}": value for name, value in own.items()}
+    return metrics | {f"validation_{name}": value for name, value in own.items()}

@@ -1,20 +1,20 @@
-"""Watching a run: what goes wrong behind a falling loss is named while the run is young enough to be stopped."""
+"""Warnings about problems that a falling loss hides, early enough to stop the run."""
 
 import math
 
 ENOUGH = 0.5
-"""Posterior accuracy from which on a gap means something."""
+"""Posterior accuracy from which a gap is meaningful."""
 GAP = 0.2
-"""Rollouts that are right less than this share of the posterior's time are far behind."""
+"""Rollouts are far behind if their accuracy is below this fraction of the posterior's."""
 PATIENCE = 10
-"""Lines of the log in a row that must say so."""
+"""Consecutive lines of the log before the warning."""
 
 
 class LeakWatch:
-    """Compares what the posterior, which sees the answer, and the prior, which is used, achieve.
+    """Compares the accuracy of the posterior, which sees the answer, with that of the prior, which is used.
 
-    If only the posterior is right, it carries the answer through the noise instead of leading the way to it, and the
-    loss falls without anything being learned. The figures are those of the training log.
+    If only the posterior is correct, it transmits the answer through the noise, and the loss falls although nothing is
+    learned. The metrics are those of the training log.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class LeakWatch:
         self.warned = False
 
     def notice(self, means: dict[str, float]) -> str | None:
-        """Take in one line of the log; the warning, once, when it is due."""
+        """Process one line of the log; return the warning, once, when it is due."""
         posterior, rollout = means.get("posterior_accuracy", 0.0), means.get("rollout_accuracy", math.nan)
         if rollout != rollout or not any(name.startswith("kl_") for name in means):  # NaN, or a model without guidance
             return None
@@ -35,23 +35,23 @@ class LeakWatch:
             return None
         self.warned = True
         return (
-            f"Warning: the posterior is right {posterior:.0%} of the time, rollouts from the prior {rollout:.0%}, and "
-            "that does not rise: the posterior leaks the answer. Raise objective.beta (with objective.kl_scope last it "
+            f"Warning: the accuracy is {posterior:.0%} for the posterior and {rollout:.0%} for prior rollouts, and it "
+            "does not rise: the posterior leaks the answer. Raise objective.beta (with objective.kl_scope last it "
             "leaks below about 3 per labelled token; the paper's is about 4.5), or set objective.kl_scope to all."
         )
 
 
 SOLVED = 0.3
-"""Training accuracy from which on a gap to validation means something."""
+"""Training accuracy from which a gap to validation is meaningful."""
 KEPT = 0.6
-"""Validation accuracy below this fraction of it is far behind."""
+"""Validation is far behind if its accuracy is below this fraction of the training accuracy."""
 
 
 class MemorisationWatch:
-    """Compares the examples under way with inputs that were never trained on.
+    """Compares the active training examples with inputs that were never trained on.
 
-    A slot shows its example in one update after the other, and the weights may learn the examples under way instead of
-    the rules. Training accuracy then runs far ahead of validation accuracy, and the loss looks good.
+    A slot presents its example in consecutive updates, and the weights may memorise the active examples instead of the
+    rules. Training accuracy is then far above validation accuracy, although the loss looks good.
     """
 
     def __init__(self) -> None:
@@ -60,11 +60,11 @@ class MemorisationWatch:
         self.behind = 0
         self.warned = False
 
-    def notice(self, figures: dict[str, float]) -> str | None:
-        """Take in one line of the log; the warning, once, after two validations in a row that are far behind."""
-        if (rollout := figures.get("rollout_accuracy", math.nan)) == rollout:
+    def notice(self, metrics: dict[str, float]) -> str | None:
+        """Process one line of the log; return the warning, once, after two validations that are far behind."""
+        if (rollout := metrics.get("rollout_accuracy", math.nan)) == rollout:
             self.recent.append(rollout)
-        if (validation := figures.get("validation_accuracy_all_samples")) is None or not self.recent:
+        if (validation := metrics.get("validation_accuracy_all_samples")) is None or not self.recent:
             return None
         training, self.recent = sum(self.recent) / len(self.recent), []
         far = training >= SOLVED and validation < KEPT * training
@@ -74,6 +74,6 @@ class MemorisationWatch:
         self.warned = True
         return (
             f"Warning: {training:.0%} of the training examples are solved, and {validation:.0%} of the validation "
-            "inputs: the weights learn the examples by heart. Raise train.pool, so that an example is not shown in "
-            "consecutive updates, or train on more of them."
+            "inputs: the model memorises the training examples. Raise train.pool, so that an example is not used in "
+            "consecutive updates, or train on more data."
         )

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from gram.checkpoints.published import import_published, published_name
 from gram.config import ObjectiveConfig
-from gram.models.base import Carry, Rows, State, StepContext, StepResult
+from gram.models.base import StepContext, StepResult
+from gram.models.carry import Carry, Rows, State
 from gram.models.losses import exactly_right, halt_loss
-from gram.models.objective import supervision_step
 from gram.models.reasoner import Reasoner
 from tests.checkpoints.helpers import MODELS, first_logits, golden, no_noise
 
@@ -48,7 +48,7 @@ def first_step(model: Reasoner, config: ObjectiveConfig, numbers: dict[str, Tens
     rows = Rows(numbers["inputs"], numbers["labels"], index, zeros + 16, zeros, index, ids)
     carry = Carry(rows, zeros, zeros > 0, model.initial_state(count), torch.zeros_like(model.initial_state(count).h))
     model.objective = config
-    return supervision_step(model, carry, StepContext(halt=True))
+    return model.training_step(rows, carry, StepContext(halt=True))
 
 
 def training_step(model: Reasoner, config: ObjectiveConfig, numbers: dict[str, Tensor]) -> dict[str, Tensor]:

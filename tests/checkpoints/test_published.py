@@ -236,7 +236,7 @@ def test_folder_loads_and_gives_the_same_logits(tmp_path: Path, name: str) -> No
 
 def test_out_must_be_new_and_failure_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(GramError, match="there exists already"):
+    with pytest.raises(GramError, match="there already exists"):
         import_checkpoint(GOLDEN / "hrm.safetensors", "hrm", tmp_path / "there")
     with pytest.raises(GramError):
         import_checkpoint(GOLDEN / "hrm.safetensors", "trm", tmp_path / "new")

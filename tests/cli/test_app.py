@@ -39,7 +39,7 @@ def test_an_existing_run_folder_is_left_alone(gram: Run, tiny_run: Path, tiny: l
     code, _, error = gram("train", "nqueens-8/gram", *tiny, "--out", tiny_run)
     assert code == 1
     assert one_sentence(error)
-    assert "exists already" in error
+    assert "already exists" in error
     assert before == {path: path.read_bytes() for path in tiny_run.rglob("*") if path.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""`gram generate` and `gram likelihood`: boards out of nothing, by the thousand, broken off and resumed."""
+"""`gram generate` and `gram likelihood`: unconditional samples by the thousand, interrupted and resumed."""
 
 import io
 import json
@@ -25,7 +25,7 @@ from gram.tasks.base import Examples
 from gram.tasks.sudoku.generated import SudokuGeneration
 from gram.tasks.sudoku.generator import random_boards
 from gram.training.loop import train
-from tests.cli.helpers import BOARDS, MODELS, SHORT, TINY, CannotWrite, command, size_and_frames
+from tests.cli.helpers import BOARDS, MODELS, SHORT, TINY, command, size_and_frames
 
 
 @pytest.fixture(scope="module")
@@ -88,27 +88,6 @@ def test_a_diffusion_model_samples_in_fewer_steps(folders: dict[str, Path]) -> N
     assert_array_equal(generate(solver, 20, replace(solver.options, steps=10)), all_ten)
 
 
-def test_another_seed_does_not_go_on_with_the_same_file(solver: Solver, tmp_path: Path) -> None:
-    part = tmp_path / "boards.npz.part"
-    part.write_bytes(b'{"task": "sudoku-generation-4", "seed": 7}\n')
-    with pytest.raises(GramError, match="begun with another model or settings"):
-        generate(solver, 4, solver.options, path=tmp_path / "boards.npz")
-    assert part.exists()
-
-
-def test_a_finished_file_is_never_overwritten(solver: Solver, tmp_path: Path) -> None:
-    path = tmp_path / "boards.npz"
-    generate(solver, 4, solver.options, path=path)
-    before = path.read_bytes()
-    for count, options in ((5, solver.options), (4, replace(solver.options, seed=1))):
-        with pytest.raises(GramError, match="exists already, with other samples"):
-            generate(solver, count, options, path=path)
-    assert path.read_bytes() == before
-    path.write_bytes(before[:100])
-    with pytest.raises(GramError, match="damaged"):
-        generate(solver, 4, solver.options, path=path)
-
-
 def test_a_finished_file_is_scored_again_without_drawing(folders: dict[str, Path], tmp_path: Path) -> None:
     out, figures = tmp_path / "boards.npz", tmp_path / "f.json"
     arguments = ["-n", "6", "--figure", str(tmp_path / "s.png"), "--out", str(out), "--json", str(figures)]
@@ -118,26 +97,6 @@ def test_a_finished_file_is_scored_again_without_drawing(folders: dict[str, Path
         found.append(json.loads(figures.read_text()))
     assert [one["drawn"] for one in found] == [6, 0]
     assert found[0]["validity"] == found[1]["validity"]
-
-
-def test_a_smaller_number_does_not_destroy_a_longer_run(
-    solver: Solver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    part = tmp_path / "boards.npz.part"
-    monkeypatch.setattr(np, "savez_compressed", broken := CannotWrite())
-    with pytest.raises(OSError, match="disk is full"):
-        generate(solver, 12, solver.options, path=tmp_path / "boards.npz")
-    assert broken.called
-    before = part.read_bytes()
-    with pytest.raises(GramError, match="holds 12 samples already"):
-        generate(solver, 11, solver.options, path=tmp_path / "boards.npz")
-    assert part.read_bytes() == before
-
-
-def test_the_numbers_of_trajectories_may_begin_anywhere(solver: Solver) -> None:
-    blank, options = solver.task.parse("")[None], replace(solver.options, width=6)
-    all_six = sample(solver.model, blank, options).outputs[0]
-    assert_array_equal(sample(solver.model, blank, replace(options, width=2), first=3).outputs[0], all_six[3:5])
 
 
 @pytest.mark.parametrize("solver", ["trm"], indirect=True)

@@ -70,8 +70,14 @@ def test_runs_of_another_recipe_are_not_taken_for_these(
         check_jobs(queens_file, plan(["train.seed=0,1"], tmp_path / "sweep", threads=2))
 
 
-def test_sigterm_ends_the_trainings_too_and_the_sweep_goes_on(queens_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_sweep_that_is_ended_ends_its_trainings_too(
+    queens_file: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     line = [sys.executable, "-m", "gram", "sweep", str(queens_file), "train.seed=0,1", "train.steps=100000"]
+    folders = [tmp_path / "out" / f"train.seed={seed}" for seed in (0, 1)]
+    logs = [folder.with_name(f"{folder.name}.log") for folder in folders]
+    deadline = time.monotonic() + 200
     sweep = subprocess.Popen(
         [*line, "train.save_every=50", "--out", str(tmp_path / "out"), "--jobs", "2"],
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
@@ -79,20 +85,33 @@ def test_sigterm_ends_the_trainings_too_and_the_sweep_goes_on(queens_file: Path,
         stdout=subprocess.DEVNULL,
         text=True,
     )
-    folders = [tmp_path / "out" / f"train.seed={seed}" for seed in (0, 1)]
-    deadline = time.monotonic() + 200
-    while not all(checkpoints_of(folder) for folder in folders):
-        assert time.monotonic() < deadline
-        assert sweep.poll() is None
-        time.sleep(0.1)
-    sweep.send_signal(signal.SIGTERM)
-    _, said = sweep.communicate(timeout=60)
-    assert sweep.returncode == 128 + signal.SIGTERM
-    assert said.startswith("Stopped, and so are the runs")
-    for folder in folders:
-        assert "saved" in folder.with_name(f"{folder.name}.log").read_text().splitlines()[-1]
-        with locked(folder):  # nobody works there any more
-            pass
+    try:
+        while not all(checkpoints_of(folder) for folder in folders):
+            assert time.monotonic() < deadline
+            assert sweep.poll() is None
+            time.sleep(0.1)
+        sweep.send_signal(number)
+        _, said = sweep.communicate(timeout=60)
+    finally:
+        sweep.kill()
+    if number == signal.SIGTERM:
+        assert sweep.returncode == 128 + signal.SIGTERM
+        assert said.startswith("The sweep was stopped")
+    else:  # nobody has waited for the trainings
+        while not all(ended(folder) for folder in folders):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert all(ended(folder) for folder in folders)
+    assert all("saved" in log.read_text().splitlines()[-1] for log in logs)
+
+
+def ended(folder: Path) -> bool:
+    """Return whether nobody works in a run's folder any more."""
+    try:
+        with locked(folder):
+            return True
+    except GramError:
+        return False
 
 
 def test_a_real_sweep_skips_what_is_done_and_its_curves_can_be_drawn(

@@ -65,7 +65,7 @@ def test_inputs_and_targets_are_different_files(tmp_path: Path) -> None:
         (("eval", "RUN", "--calibration", "--halt"), "no --halt"),
         (("scaling", "RUN", "RUN"), "given twice"),
         (("likelihood", "RUN", "RUN"), "given twice"),
-        (("data", "colouring-5", "relabel=maybe"), "is true or false"),
+        (("data", "colouring-5", "relabel=maybe"), "must be true or false"),
         (("data", "nqueens-5", "seed=1", "seed=2"), "given twice"),
     ],
 )
@@ -98,7 +98,7 @@ def test_answers_do_not_replace_another_file(gram: Run, tiny_run: Path, tmp_path
     precious = tmp_path / "answers.jsonl"
     precious.write_bytes(b"{precious, without a line end")
     code, _, error = gram("solve", tiny_run, "--file", tmp_path / "puzzles.txt", "--out", precious)
-    assert (code, "something else than answers" in error) == (1, True)
+    assert (code, "other data than answers" in error) == (1, True)
     assert precious.read_bytes() == b"{precious, without a line end"
 
 

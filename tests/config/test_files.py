@@ -32,7 +32,7 @@ def test_thousands_of_levels_are_one_sentence(tmp_path: Path, text: str) -> None
 def test_numbers_that_do_not_fit_64_bits_are_named(tmp_path: Path, key: str) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text("train: {steps: 3}")
-    with pytest.raises(GramError, match=f"{key} is larger than any number"):
+    with pytest.raises(GramError, match=f"{key} is too large a number"):
         load_recipe(path, [f"{key}={2**63}"])
 
 

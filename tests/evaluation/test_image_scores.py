@@ -11,10 +11,11 @@ import scipy.linalg
 import torch
 from typer.testing import CliRunner
 
+from benchmarks.classifier import accuracy, save_classifier, train_classifier
 from gram.cli.app import build_app
 from gram.errors import GramError
 from gram.evaluation import inception
-from gram.evaluation.classifier import FEATURES, accuracy, load_classifier, save_classifier, train_classifier
+from gram.evaluation.classifier import FEATURES, load_classifier
 from gram.evaluation.image_scores import (
     SPLITS,
     as_pixels,

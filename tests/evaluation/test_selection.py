@@ -54,7 +54,7 @@ def test_calibration_is_the_checkers_word_against_the_heads(
     assert value["brier"] == pytest.approx(float(np.square(found.step_values - at_the_end).mean()), rel=1e-4)
     assert halt["base_rate"] == pytest.approx(valid.mean())
     assert len(halt["auc_by_step"]) == 3
-    assert all(0 <= point["said"] <= 1 and 0 <= point["true"] <= 1 for point in halt["curve"])
+    assert all(0 <= point["predicted"] <= 1 and 0 <= point["true"] <= 1 for point in halt["curve"])
 
 
 def test_calibration_needs_every_step(kept: tuple[NQueens, np.ndarray, Reasoner, Trajectories]) -> None:

@@ -1,18 +1,22 @@
 """Samples that grow in a file: what other programs have left beside it is kept, and half a beginning is no obstacle."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from gram.config import SampleOptions
 from gram.errors import GramError
+from gram.inference.sample import sample
 from gram.inference.stream import already_drawn, generate
 from gram.models.reasoner import Reasoner
 from gram.tasks.images import Digits
+from tests.cli.helpers import CannotWrite
 
 OPTIONS = SampleOptions(depth=1, seed=3)
 
@@ -52,10 +56,43 @@ def test_a_beginning_without_a_whole_header_is_begun_again(trained: Any, tmp_pat
 def test_a_part_of_another_call_is_refused(trained: Any, tmp_path: Path) -> None:
     part = tmp_path / "samples.npz.part"
     part.write_bytes(b"something else\n")
-    with pytest.raises(GramError, match="begun with another model"):
+    with pytest.raises(GramError, match="started with another model"):
         generate(trained, 3, OPTIONS, path=tmp_path / "samples.npz")
     assert part.read_bytes() == b"something else\n"
 
 
 def broken_off(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_finished_file_is_never_overwritten(trained: Any, tmp_path: Path) -> None:
+    path = tmp_path / "samples.npz"
+    generate(trained, 4, OPTIONS, path=path)
+    before = path.read_bytes()
+    for count, options in ((5, OPTIONS), (4, replace(OPTIONS, seed=1))):
+        with pytest.raises(GramError, match="already exists with other samples"):
+            generate(trained, count, options, path=path)
+    assert path.read_bytes() == before
+    path.write_bytes(before[:100])
+    with pytest.raises(GramError, match="damaged"):
+        generate(trained, 4, OPTIONS, path=path)
+
+
+def test_a_smaller_number_does_not_destroy_a_longer_run(
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / "samples.npz.part"
+    monkeypatch.setattr(np, "savez_compressed", broken := CannotWrite())
+    with pytest.raises(OSError, match="disk is full"):
+        generate(trained, 12, OPTIONS, path=tmp_path / "samples.npz")
+    assert broken.called
+    before = part.read_bytes()
+    with pytest.raises(GramError, match="already holds 12 samples"):
+        generate(trained, 11, OPTIONS, path=tmp_path / "samples.npz")
+    assert part.read_bytes() == before
+
+
+def test_the_numbers_of_trajectories_may_begin_anywhere(trained: Any) -> None:
+    blank, options = trained.task.parse("")[None], replace(OPTIONS, width=6)
+    all_six = sample(trained.model, blank, options).outputs[0]
+    assert_array_equal(sample(trained.model, blank, replace(options, width=2), first=3).outputs[0], all_six[3:5])

@@ -1,13 +1,14 @@
 """What the tests of the reasoner, of its parts and of its objective share."""
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from gram.config import ObjectiveConfig
-from gram.models.base import Carry, Checker, State, StepContext, StepResult
-from gram.models.objective import supervision_step
+from gram.models.base import Checker, StepContext, StepResult
+from gram.models.carry import Carry, State
 from gram.models.reasoner import Reasoner
 
 
@@ -42,7 +43,8 @@ def update_of(
 ) -> StepResult:
     """Make one supervision step of the slots as they are, with an objective of its own."""
     model.objective = ObjectiveConfig(**objective)
-    return supervision_step(model, carry, StepContext(seed=seed, checker=checker, halt=halt, release=release))
+    context = StepContext(seed=seed, checker=checker, halt=halt, release=release)
+    return model.training_step(carry.rows, replace(carry, finished=torch.zeros_like(carry.finished)), context)
 
 
 def parameter_gradients(model: Reasoner, loss: Tensor) -> dict[str, Tensor | None]:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gram.models.base import Carry, Rows
+from gram.models.carry import Carry, Rows
 from gram.models.reasoner import Reasoner
 
 ModelBuilder = Callable[..., Reasoner]

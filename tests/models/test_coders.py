@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from gram.config import ModelConfig
-from gram.models.coders import HALT_BIAS, Decoder, Encoder, Readout
+from gram.models.coders import HALT_BIAS, Decoder, Encoder, Readout, sinusoid
 from gram.models.reasoner import Reasoner
 from tests.models.helpers import example, noises
 
@@ -106,3 +106,15 @@ def test_halt_decision_in_both_forms(tiny_model: ModelBuilder) -> None:
     readout = Readout(torch.tensor([-1.0, 0.5, 2.0]), torch.tensor([-2.0, 1.0, 1.0]), torch.zeros(3))
     assert tiny_model(halting="sigmoid").wants_to_halt(readout).tolist() == [False, True, True]
     assert tiny_model(halting="q_learning").wants_to_halt(readout).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("dim", [2, 7, 16])
+def test_sinusoid_is_bounded_and_different_at_every_depth(dim: int) -> None:
+    codes = sinusoid(torch.arange(300), dim)
+    assert codes.shape == (300, dim)
+    assert float(codes.abs().max()) <= 1
+    distances = torch.cdist(codes.double(), codes.double(), compute_mode="donot_use_mm_for_euclid_dist")
+    assert float((distances + torch.eye(300)).min()) > 1e-3
+    for k in range((dim + 1) // 2):
+        frequency = 10000 ** (-k / ((dim + 1) // 2))
+        assert float(codes[17, k]) == pytest.approx(math.sin(17 * frequency), abs=1e-5)

@@ -18,12 +18,11 @@ from gram.files import read_json, write_json
 from gram.models import constraints
 from gram.models.constraints import ConstraintBlock, Sets
 from gram.models.reasoner import Reasoner
+from gram.models.registry import build_model
 from gram.tasks.base import IGNORE, Structure, Task
-from gram.tasks.colouring.task import Colouring
 from gram.tasks.nqueens import NQueens
 from gram.tasks.sudoku.generated import SudokuHard
 from gram.tasks.sudoku.symmetry import Symmetries, random_symmetries
-from gram.training.fit import check_fit
 
 ConfigBuilder = Callable[..., ModelConfig]
 RecipeBuilder = Callable[..., Recipe]
@@ -186,10 +185,25 @@ def test_what_would_break_the_symmetry_is_refused(
         tiny_config(**changes)
 
 
-def test_a_task_without_the_structure_is_refused(queens_recipe: RecipeBuilder) -> None:
-    colouring, queens = Colouring(size=4), NQueens(size=5)
-    splits = {"train": queens.split("train")}
-    with pytest.raises(GramError, match="names no constraints"):
-        check_fit(queens_recipe(model=BUILT_IN), colouring, splits)
+def test_a_model_without_the_structure_is_refused(tiny_config: ConfigBuilder) -> None:
+    sizes = {"vocab_size": 3, "length": 4}
+    for structure in (None, Structure()):
+        with pytest.raises(GramError, match="declares no constraints"):
+            Reasoner(tiny_config(**BUILT_IN), **sizes, structure=structure)
+    queens = NQueens(size=5)
     with pytest.raises(GramError, match="no interchangeable symbols"):
-        check_fit(queens_recipe(model={**BUILT_IN, "symbols": True}), queens, splits)
+        Reasoner(tiny_config(**BUILT_IN, symbols=True), vocab_size=3, length=25, structure=queens.structure)
+
+
+def test_a_model_folder_without_the_structure_is_refused(
+    queens_recipe: RecipeBuilder, queens: NQueens, tmp_path: Path
+) -> None:
+    recipe = queens_recipe(model=BUILT_IN)
+    model = build_model(recipe, vocab_size=queens.vocab_size, length=queens.length, structure=queens.structure)
+    save_model(tmp_path, model, recipe)
+    load_model(tmp_path)
+    config = read_json(tmp_path / CONFIG_FILE)
+    del config["structure"]
+    write_json(tmp_path / CONFIG_FILE, config)
+    with pytest.raises(GramError, match="declares no constraints"):
+        load_model(tmp_path)

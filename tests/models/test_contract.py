@@ -9,7 +9,8 @@ import torch
 
 from gram.config import Recipe, SampleOptions, parse_recipe
 from gram.models import objective, rollout
-from gram.models.base import Carry, Model, Rows, StepContext, StepResult
+from gram.models.base import Model, StepContext, StepResult
+from gram.models.carry import Carry, Rows
 from gram.models.reasoner import Reasoner
 from gram.models.registry import MODELS, build_model
 

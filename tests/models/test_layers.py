@@ -12,7 +12,9 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.testing import assert_close
 
+from gram.config import ModelConfig
 from gram.models.layers import (
+    CACHED_NUMBERS,
     NORM_EPSILON,
     ROPE_BASE,
     Attention,
@@ -24,6 +26,7 @@ from gram.models.layers import (
     TokenMixing,
     gate,
     rms_norm,
+    row_groups,
     truncated_normal_,
 )
 
@@ -253,9 +256,8 @@ def test_rope_tables_are_not_saved() -> None:
 )
 def test_block_is_two_residual_sums_each_with_a_post_norm(mixing: str, mixing_norm: str) -> None:
     torch.manual_seed(0)
-    block = Block(
-        dim=8, length=5, channel_hidden=7, mixing=mixing, token_hidden=6, mixing_norm=mixing_norm, heads=2
-    ).double()
+    config = ModelConfig(dim=8, channel_hidden=7, mixing=mixing, token_hidden=6, mixing_norm=mixing_norm, heads=2)
+    block = Block(config, 5).double()
     rope = Rope(4, 5) if mixing == "attention" else None
     x = randn(2, 5, 8)
     mixed = x + (block.mixer(x, rope) if rope else block.mixer(x))
@@ -264,3 +266,12 @@ def test_block_is_two_residual_sums_each_with_a_post_norm(mixing: str, mixing_no
     expected = torch_rms_norm(middle + block.channels(middle))
     assert_close(block(x, rope), expected)
     assert_close(Network([block, block])(x, rope), block(block(x, rope), rope))
+
+
+@pytest.mark.parametrize(("rows", "share", "sizes"), [(7, 3, [3, 3, 1]), (3, 3, [3]), (2, 0.5, [1, 1]), (0, 3, [])])
+def test_row_groups_hold_what_the_cache_does_and_at_least_one_row(rows: int, share: float, sizes: list[int]) -> None:
+    x = torch.zeros(rows, 2)
+    groups = row_groups(x, int(CACHED_NUMBERS / share))
+    assert [len(x[group]) for group in groups] == sizes
+    assert torch.equal(torch.cat([x[group] for group in groups] or [x]), x)
+    assert len(row_groups(torch.zeros(7, 2, device="meta"), CACHED_NUMBERS)) == 1

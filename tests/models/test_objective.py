@@ -10,7 +10,7 @@ from torch.distributions import kl_divergence as torch_kl
 from torch.testing import assert_close
 
 from gram.config import ObjectiveConfig
-from gram.models.base import Carry
+from gram.models.carry import Carry
 from gram.models.losses import token_cross_entropy
 from gram.models.noise import derive, normal
 from gram.models.objective import ELBO, POSTERIOR, beta_at, trajectory_elbo

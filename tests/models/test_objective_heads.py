@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gram.models.base import Carry
+from gram.models.carry import Carry
 from gram.models.coders import HALT_BIAS
 from gram.models.losses import exactly_right
 from gram.models.reasoner import Reasoner

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from gram.config import ObjectiveConfig
-from gram.models.base import Carry
+from gram.models.carry import Carry
 from gram.models.losses import exactly_right, halt_loss
 from gram.models.reasoner import Reasoner
 from tests.models.helpers import parameter_gradients as gradients

@@ -1,6 +1,5 @@
 """The one recursive reasoner: its equations, the span of its gradient, and z_0, each against a plain version."""
 
-import math
 from collections.abc import Callable
 
 import pytest
@@ -9,9 +8,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from gram.config import ModelConfig
-from gram.models.base import State
+from gram.models.carry import State
 from gram.models.guidance import Gaussian
-from gram.models.reasoner import Reasoner, StepOutput, sinusoid
+from gram.models.reasoner import Reasoner, StepOutput
 from tests.models.helpers import example, noises, random_state
 
 ModelBuilder = Callable[..., Reasoner]
@@ -276,18 +275,6 @@ def test_step_embedding_needs_the_depth(tiny_model: ModelBuilder) -> None:
     model = tiny_model(step_embedding=True)
     with pytest.raises(ValueError, match="first_transition"):
         model.step(model.initial_state(1), model.encoder(example(model, 1)[0]), lambda t: 0)
-
-
-@pytest.mark.parametrize("dim", [2, 7, 16])
-def test_sinusoid_is_bounded_and_different_at_every_depth(dim: int) -> None:
-    codes = sinusoid(torch.arange(300), dim)
-    assert codes.shape == (300, dim)
-    assert float(codes.abs().max()) <= 1
-    distances = torch.cdist(codes.double(), codes.double(), compute_mode="donot_use_mm_for_euclid_dist")
-    assert float((distances + torch.eye(300)).min()) > 1e-3
-    for k in range((dim + 1) // 2):
-        frequency = 10000 ** (-k / ((dim + 1) // 2))
-        assert float(codes[17, k]) == pytest.approx(math.sin(17 * frequency), abs=1e-5)
 
 
 # --- size -------------------------------------------------------------------------------------------------------------

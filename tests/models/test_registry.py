@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from gram.config import Recipe, SampleOptions, Section, parse_recipe
 from gram.errors import GramError
-from gram.models.base import Carry, Job, Model, Rows, StepContext, StepResult, Steps
+from gram.models.base import Job, Model, StepContext, StepResult, Steps
+from gram.models.carry import Carry, Rows
 from gram.models.registry import MODELS, build_model, model_class
 from gram.solver import load
 from gram.tasks.base import Structure, Tokens

@@ -141,7 +141,7 @@ def test_a_deterministic_model_draws_one_trajectory(call: Call, folders: dict[st
         ("queens", {"until": "31s"}, r".*at most 30 seconds.*"),
         ("queens", {"colour": "red"}, r"Colour: Extra inputs are not permitted\."),
         ("trm", {"temperature": 1.0}, r".*temperature.*"),
-        ("digits", {"puzzle": "7"}, r".*from nothing and takes no puzzle.*"),
+        ("digits", {"puzzle": "7"}, r".*unconditionally and takes no puzzle.*"),
         ("digits", {"puzzle": "", "until": "all"}, r".*has no checker.*"),
         ("colouring", {"puzzle": "0-9"}, r"The graph has 10 vertices.*\."),
         ("colouring", {"puzzle": "/etc/passwd.col"}, r"A graph is written as its edges.*\."),

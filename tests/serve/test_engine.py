@@ -126,7 +126,7 @@ def test_a_cancelled_request_frees_its_rows(engine: Engine, puzzles: np.ndarray,
 
 def test_a_request_out_of_time_gets_what_there_is(puzzles: np.ndarray, ask: Any) -> None:
     outcome: Outcome = last(ask(puzzles[0], seconds=0.3, width=5, depth=1_000_000)[1])
-    assert outcome.result.stopped == "0.3 seconds were the limit"
+    assert outcome.result.stopped == "0.3 seconds are the limit"
     assert list(outcome.numbers) == [0, 1, 2, 3, 4]
     assert isinstance(last(ask(puzzles[0], seconds=1e-9)[1]), Overloaded)
 

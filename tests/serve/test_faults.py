@@ -146,7 +146,7 @@ def test_sigterm_under_load_answers_what_is_under_way_and_ends(queens_folder: Pa
     assert all(answer.status_code == 200 for answer in answers)
     for answer in answers:
         last = answer.json() if answer.text.startswith("{") else json.loads(answer.text.strip().rpartition("data: ")[2])
-        assert "seconds were the limit" in last["stopped"]
+        assert "seconds are the limit" in last["stopped"]
         assert len(last["trajectories"]) == 5
     log = [json.loads(line) for line in (tmp_path / "serve.log").read_text().splitlines()]
     assert not [line for line in log if line["level"] == "error"]

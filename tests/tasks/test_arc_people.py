@@ -83,9 +83,6 @@ def test_render_finds_the_grid_where_the_input_starts() -> None:
     output[0] = 5  # a stray colour, as in what a model may say where nothing is labelled
     assert task.render(output, given_tokens) == "1 2\n3 4"
     assert task.render(np.zeros(LENGTH, dtype=np.int64)) == "(no grid)"
-    coloured = task.render_coloured(output, given_tokens)
-    assert "\x1b[97;48;2;0;116;217m1\x1b[0m" in coloured  # a white 1 on ARC's blue
-    assert task.render_coloured(np.zeros(LENGTH, dtype=np.int64)) == "(no grid)"
 
 
 def test_draw_uses_the_palette_and_marks_wrong_cells(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_model_loads_without_its_data_and_verifies_nothing(work: Path, marker:
         assert (solver.task.vocab_size, solver.task.length, solver.task.shape) == (9, 3, (1, 3))  # type: ignore[attr-defined]
         assert not result.verified
         assert not result.valid.any()
-        with pytest.raises(GramError, match="is not here"):
+        with pytest.raises(GramError, match="is missing"):
             solver.check_data()
         assert gram.load(work / "run", plugin=str(work / "spy.py")).solve([1, 2, 3], width=2).verified
     finally:
@@ -82,7 +82,7 @@ def test_a_model_loads_without_its_data_and_verifies_nothing(work: Path, marker:
 
 
 def test_resuming_runs_nothing_unless_it_is_named(work: Path, marker: Path) -> None:
-    with pytest.raises(GramError, match="which is code: run it with --plugin"):
+    with pytest.raises(GramError, match="which is code: if you trust it, resume with --plugin"):
         resume(work / "run", QUIET)
     assert not marker.exists()
     assert resume(work / "run", QUIET, plugin=str(work / "spy.py"))["train_steps"] == 4

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gram.errors import GramError
-from gram.tasks.store import cache_folder, check_sum, download, find_file, kept
+from gram.tasks.store import cache_folder, cached_arrays, check_sum, download, find_file
 
 CONTENT = b"some data\n" * 1000
 MD5 = "md5:" + hashlib.md5(CONTENT).hexdigest()
@@ -112,7 +112,7 @@ def test_a_build_is_made_once_per_settings(cache: Path) -> None:
         return {"numbers": np.arange(size)}
 
     for size in (3, 3, 4, 3):
-        arrays = kept("numbers", {"size": size}, lambda size=size: build(size))
+        arrays = cached_arrays("numbers", {"size": size}, lambda size=size: build(size))
         assert arrays["numbers"].tolist() == list(range(size))
     assert built == [3, 4]
     files = sorted((cache / "built").iterdir())
@@ -120,7 +120,7 @@ def test_a_build_is_made_once_per_settings(cache: Path) -> None:
     files[0].write_bytes(b"PK half a file")
     files[1].write_bytes(b"PK half a file")
     with pytest.raises(GramError, match="remove it"):
-        kept("numbers", {"size": 3}, lambda: build(3))
+        cached_arrays("numbers", {"size": 3}, lambda: build(3))
 
 
 def test_a_kept_file_follows_the_umask_and_a_failed_write_leaves_nothing(
@@ -128,7 +128,7 @@ def test_a_kept_file_follows_the_umask_and_a_failed_write_leaves_nothing(
 ) -> None:
     before = os.umask(0o027)
     try:
-        kept("numbers", {}, lambda: {"numbers": np.arange(3)})
+        cached_arrays("numbers", {}, lambda: {"numbers": np.arange(3)})
     finally:
         os.umask(before)
     (path,) = (cache / "built").iterdir()
@@ -139,21 +139,21 @@ def test_a_kept_file_follows_the_umask_and_a_failed_write_leaves_nothing(
 
     monkeypatch.setattr(np, "savez_compressed", full)
     with pytest.raises(OSError, match="No space"):
-        kept("numbers", {"size": 4}, lambda: {"numbers": np.arange(4)})
+        cached_arrays("numbers", {"size": 4}, lambda: {"numbers": np.arange(4)})
     assert list((cache / "built").iterdir()) == [path]
 
 
 def test_a_kept_file_without_an_array_is_named(cache: Path) -> None:
-    kept("numbers", {}, lambda: {"numbers": np.arange(3)})
+    cached_arrays("numbers", {}, lambda: {"numbers": np.arange(3)})
     (path,) = (cache / "built").iterdir()
     np.savez(path, other=np.arange(3))
     with pytest.raises(GramError, match=r"has no array 'numbers': remove it"):
-        kept("numbers", {}, failing)["numbers"]
+        cached_arrays("numbers", {}, failing)["numbers"]
 
 
 def test_a_build_that_fails_leaves_nothing(cache: Path) -> None:
     with pytest.raises(GramError, match="no"):
-        kept("numbers", {}, failing)
+        cached_arrays("numbers", {}, failing)
     assert not cache.exists()
 
 

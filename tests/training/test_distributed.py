@@ -101,7 +101,7 @@ def test_a_process_that_dies_stops_the_run_and_a_restart_goes_on(queens_recipe: 
     os.kill(_second_worker(process.pid), signal.SIGKILL)
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
-    assert "Going on after step" in out
+    assert "Resuming after step" in out
     assert "Another process of the run has died" in err
     steps = [json.loads(text)["step"] for text in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert steps == sorted(steps)
@@ -150,5 +150,5 @@ def test_what_is_gathered_is_in_the_order_of_the_run() -> None:
 
 @pytest.mark.parametrize(("slots", "rollouts"), [(26, 8), (24, 6)])
 def test_slots_or_rollouts_that_are_no_multiple_of_the_processes_are_refused(slots: int, rollouts: int) -> None:
-    with pytest.raises(GramError, match="cannot be dealt"):
+    with pytest.raises(GramError, match="cannot be split"):
         SlotSharding(slots, rollouts, Fake())  # type: ignore[arg-type]

@@ -20,8 +20,8 @@ from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
 from gram.files import read_json
 from gram.tasks.nqueens import NQueens
-from gram.training.log import RunLog
-from gram.training.loop import in_short, train
+from gram.training.log import RunLog, summary
+from gram.training.loop import train
 from gram.training.step import checker_of, moving_average
 
 RecipeBuilder = Callable[..., Recipe]
@@ -91,7 +91,7 @@ def test_the_loss_falls(trained: tuple[Path, dict[str, Any]]) -> None:
 
 def test_an_existing_folder_is_refused_untouched(queens_recipe: RecipeBuilder, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_text("precious")
-    with pytest.raises(GramError, match="exists already"):
+    with pytest.raises(GramError, match="already exists"):
         run(queens_recipe(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
     assert (tmp_path / "model.safetensors").read_text() == "precious"
@@ -203,7 +203,7 @@ def test_log_takes_means_and_writes_null_for_nothing(tmp_path: Path) -> None:
         for loss, accuracy in ((1.0, math.nan), (3.0, 0.5)):
             log.add({"loss": loss, "kl_1": 0.25, "posterior_accuracy": 1.0, "rollout_accuracy": accuracy})
         means = log.means()
-        shown = in_short(means)
+        shown = summary(means)
         log.write(2, means | {"lr": 0.1})
         log.add({"loss": 7.0, "posterior_accuracy": 1.0, "rollout_accuracy": math.nan})
         log.write(3, log.means())

@@ -41,7 +41,7 @@ def pretend_validation(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]
         def figures(*_: Any, **__: Any) -> dict[str, float]:
             return {"validation_accuracy_all_samples": accuracies.pop(0), "validation_coverage": 0.5}
 
-        monkeypatch.setattr(loop, "validation_figures", figures)
+        monkeypatch.setattr(loop, "validate", figures)
 
     return pretend
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.models.base import Carry
+from gram.models.carry import Carry
 from gram.models.reasoner import Reasoner
 from gram.training.distributed import SlotSharding
 from gram.training.pool import Pool

@@ -75,7 +75,9 @@ def result_of(folder: Path) -> dict[str, Any]:
     return {**read_json(folder / "test.json"), "train_minutes": None}
 
 
-@pytest.mark.parametrize(("split", "said"), [("validation", "in the validation after step 4"), ("test", "evaluate it")])
+@pytest.mark.parametrize(
+    ("split", "said"), [("validation", "during the validation after step 4"), ("test", "evaluate it")]
+)
 def test_a_run_that_is_stopped_while_it_evaluates_loses_nothing(
     recipe: Recipe, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str, said: str
 ) -> None:
@@ -197,5 +199,5 @@ def test_data_that_has_changed_is_refused(queens_recipe: RecipeBuilder, tmp_path
         resume(run, QUIET)
     assert resume(run, QUIET, allow_other_data=True)["train_steps"] == 4
     data.write_text(rows(81, 1))
-    with pytest.raises(GramError, match=r"there are \d+ now: begin a new run"):
+    with pytest.raises(GramError, match=r"there are \d+ now: start a new run"):
         resume(run, QUIET, allow_other_data=True)

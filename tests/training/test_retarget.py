@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gram.models.base import Carry, Rows
+from gram.models.carry import Carry, Rows
 from gram.tasks.base import Examples, Task
 from gram.tasks.images import Digits
 from gram.tasks.nqueens import NQueens

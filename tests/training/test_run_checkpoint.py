@@ -115,7 +115,7 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
     said = io.StringIO()
     resume(run, Console(file=said, width=200))
     assert "step-00000010.safetensors is damaged" in said.getvalue()
-    assert "Going on after step 8" in said.getvalue()
+    assert "Resuming after step 8" in said.getvalue()
     assert_same_run(run, reference)
     for path in checkpoints_of(run):
         path.write_bytes(path.read_bytes()[:100])
@@ -129,7 +129,7 @@ def test_bad_input_is_refused_and_nothing_is_lost(queens_recipe: RecipeBuilder, 
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     with pytest.raises(GramError, match=r"train\.lr is 0\.002 in the run and 0\.5 now"):
         resume(run, QUIET, recipe_for(queens_recipe, "gram", lr=0.5))
-    with pytest.raises(GramError, match="exists already"):
+    with pytest.raises(GramError, match="already exists"):
         train(recipe_for(queens_recipe, "gram"), run, QUIET)
     with pytest.raises(GramError, match=r"run\.json is missing"):
         resume(tmp_path, QUIET)

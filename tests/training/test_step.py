@@ -1,7 +1,10 @@
 """One update: its micro-batches add up to the whole batch, whatever their number."""
 
+import inspect
+import re
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+import gram
 from gram.config import Recipe
 from gram.models.base import StepResult
+from gram.models.layers import Network
 from gram.tasks.nqueens import NQueens
 from gram.training.distributed import SlotSharding
 from gram.training.launch import make_fabric
@@ -122,3 +127,24 @@ def test_a_step_that_is_not_finite_leaves_everything_as_it_was(queens_recipe: Re
     assert now == other | {"step": other["step"] + 1}  # the examples of the deal too can be dealt again
     for name, tensor in tensors.items():
         assert torch.equal(after[name].nan_to_num(), tensor.nan_to_num()), name
+
+
+def test_the_trainer_reaches_the_network_in_the_calls_that_the_docs_list(
+    queens_recipe: RecipeBuilder, queens: NQueens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stacks: list[list[str]] = []
+
+    def record(network: Network, x: torch.Tensor, rope: object = None) -> torch.Tensor:
+        if torch.is_grad_enabled():
+            frames = [frame for frame in inspect.stack() if package in Path(frame.filename).parents]
+            stacks.append([frame.frame.f_code.co_qualname for frame in frames][::-1])
+        return plain(network, x)
+
+    plain, package = Network.forward, Path(gram.__file__).parent
+    monkeypatch.setattr(Network, "forward", record)
+    trainer_of(queens_recipe, queens, "GRAM", 8).step()
+    docs = (Path(__file__).parents[2] / "docs" / "how-it-works.md").read_text()
+    listed = re.findall(r"^\| `(\w+\.\w+)` \|", docs[docs.index("in six calls") :], re.MULTILINE)
+    assert len(listed) == 6
+    assert stacks
+    assert all([*stack, "Network.forward"] == ["Trainer.step", "Trainer.forward_backward", *listed] for stack in stacks)

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -12,7 +13,8 @@ from safetensors import safe_open
 
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.training.loop import train
+from gram.training.loop import resume, train
+from gram.training.step import Trainer
 from gram.training.watch import PATIENCE, LeakWatch, MemorisationWatch
 
 
@@ -63,6 +65,30 @@ def test_examples_that_are_learned_by_heart_are_named_once() -> None:
 @pytest.mark.parametrize("pair", [(0.2, 0.0), (0.44, 0.3), (0.9, 0.95)])
 def test_a_small_gap_is_not_memorisation(pair: tuple[float, float]) -> None:
     assert warnings([pair] * 5) == []
+
+
+def test_a_resumed_run_remembers_what_its_watches_have_seen(
+    queens_recipe: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noticed(watch: LeakWatch, metrics: dict[str, float]) -> None:
+        watch.behind += 1
+        seen.append(watch.behind)
+
+    def stopped(trainer: Trainer) -> dict[str, Any]:
+        if trainer.step_number == 3:
+            raise KeyboardInterrupt
+        return step(trainer)
+
+    seen: list[int] = []
+    step = Trainer.step
+    monkeypatch.setattr(LeakWatch, "notice", noticed)
+    steps = {"steps": 5, "log_every": 1, "save_every": 1, "eval_every": 5}
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            train(queens_recipe(train=steps), tmp_path / "run", Console(file=io.StringIO()))
+    resume(tmp_path / "run", Console(file=io.StringIO()))
+    assert seen == [1, 2, 3, 4, 5, 6]  # a line after every step, and the validation
 
 
 def test_a_run_that_diverges_leaves_its_state(queens_recipe: Callable[..., Recipe], tmp_path: Path) -> None:

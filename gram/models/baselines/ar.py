@@ -61,7 +61,7 @@ class Autoregressive(Baseline):
     def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
         """inputs, targets [rows, length] -> -log p(output | input) per labelled token, mean over rows, and metrics.
 
-        Nothing is drawn: the generator is there because other models need one.
+        The generator is not used; other models need one.
         """
         tokens, _ = split_targets(targets)
         logits = self(inputs, tokens[:, :-1])
@@ -85,7 +85,7 @@ class Autoregressive(Baseline):
 
     @property
     def likelihood_meaning(self) -> tuple[bool, str]:
-        """Whether the likelihood is exact, and in words what it is."""
+        """Whether the likelihood is exact, and a description of it."""
         return True, "chain rule"
 
     @torch.no_grad()
@@ -101,7 +101,7 @@ class Autoregressive(Baseline):
     ) -> Tensor:
         """inputs [rows, length] -> outputs [rows, length], token by token.
 
-        Without the cache every token reads the whole sequence anew: the same outputs, for tests.
+        Without the cache the whole sequence is read again for every token; the outputs are the same (for tests).
         """
         caches = self.transformer.empty_cache() if cached else None
         tokens = inputs.new_empty(len(inputs), 0)
@@ -113,6 +113,6 @@ class Autoregressive(Baseline):
         return tokens
 
     def _next_logits(self, inputs: Tensor, tokens: Tensor, caches: list[KeyValues]) -> Tensor:
-        """Logits [rows, vocabulary] of the token after inputs and tokens; the cache holds all but the last of them."""
+        """Return the logits [rows, vocabulary] of the next token; the cache holds all tokens but the last."""
         x = self.inputs[inputs] if not tokens.shape[1] else self.outputs[tokens[:, -1:]]
         return self.head(self.transformer(math.sqrt(self.config.dim) * x, caches=caches)[:, -1])  # type: ignore[no-any-return]

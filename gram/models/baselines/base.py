@@ -1,4 +1,4 @@
-"""What the baselines share: whole outputs in one go, nothing carried, and the drawing of tokens.
+"""Common parts of the baselines, which sample whole outputs and carry no state.
 
 A model learns p(output | input) for rows of tokens. A position whose target is `IGNORE` carries no label: the model
 reads token 0 (padding) there, and it enters no likelihood. A sampler that knows which positions these are holds them
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from gram.config import SampleOptions, Section
-from gram.models.base import Carry, Job, Metrics, Model, Rows, StepContext, StepResult, Steps
+from gram.models.base import Job, Metrics, Model, StepContext, StepResult, Steps
+from gram.models.carry import Carry, Rows
 from gram.models.noise import derive
 from gram.tasks.base import IGNORE, Structure, Tokens
 
@@ -27,7 +28,7 @@ DRAWN_AT_ONCE = 256
 
 
 class Baseline(Model):
-    """A model of p(output | input) that draws whole outputs, without a latent state of its own."""
+    """A model of p(output | input) that samples whole outputs and has no latent state."""
 
     labelled: Tensor
     """[length] which positions ever carry a label: the sampler holds the others at padding, as training shows them"""
@@ -41,11 +42,11 @@ class Baseline(Model):
 
     @classmethod
     def build(cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure) -> Self:
-        """Make a fresh model by its section of a recipe."""
+        """Build a model from its section of a recipe."""
         return cls(config, vocab_size=vocab_size, length=length)
 
     def prepare(self, targets: Tokens) -> None:
-        """Keep which positions ever carry a label in the targets [rows, length]."""
+        """Store which positions have a label in any of the targets [rows, length]."""
         labelled = np.zeros(self.length, dtype=np.bool_)
         for start in range(0, len(targets), READ_AT_ONCE):  # some tasks make their rows when they are read
             labelled |= (targets[start : start + READ_AT_ONCE] != IGNORE).any(axis=0)
@@ -65,7 +66,7 @@ class Baseline(Model):
         """Return a lower bound of log p(output | input) in nats, without bias, from `samples` draws: [rows]."""
 
     def training_step(self, rows: Rows, carry: Carry, context: StepContext) -> StepResult:
-        """Take the offered examples, all of which are done after this one step."""
+        """Train on the offered examples, all of which are finished after this step."""
         carry = carry.take(rows)
         generator = self._generator(context.seed, int(carry.rows.deal[0]))
         loss, metrics = self.loss(carry.rows.inputs, carry.rows.targets, generator)
@@ -120,12 +121,12 @@ class Baseline(Model):
 
     @property
     def steps_per_output(self) -> int:
-        """How many steps an output takes where nobody chooses fewer."""
+        """The default number of steps per output."""
         return self.sampling_steps or 1
 
     @property
     def likelihood_meaning(self) -> tuple[bool, str]:
-        """Whether the likelihood is exact, and in words what it is."""
+        """Whether the likelihood is exact, and a description of it."""
         return False, "variational bound"
 
     def log_likelihood(

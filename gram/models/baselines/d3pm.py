@@ -119,16 +119,16 @@ class D3pm(Baseline):
 
     @property
     def sampling_steps(self) -> int:
-        """Steps of its sampler by default."""
+        """The default number of sampling steps."""
         return self.config.steps
 
     @property
     def checkpoint_type(self) -> str:
-        """What its weights belong to: both kinds of noise have tensors of the same shapes as others."""
+        """The type of the checkpoint; the two kinds of noise have tensors of the same names and shapes."""
         return f"d3pm {self.config.noise}"
 
     def check(self, options: SampleOptions) -> None:
-        """Refuse a number of steps that does not divide its own."""
+        """Raise `GramError` for a number of steps that does not divide that of the training."""
         super().check(options)
         self.stride(options.steps)
 
@@ -237,7 +237,7 @@ class D3pm(Baseline):
     def _reveal(
         self, inputs: Tensor, noisy: Tensor, s: int, t: int, generator: torch.Generator, *, lazy: bool
     ) -> Tensor:
-        """A step of the absorbing kind from t to s: a MASK becomes a draw from p(x_0), or stays."""
+        """Make a step of the absorbing kind from t to s: a MASK becomes a draw from p(x_0), or stays."""
         alphas = self.transitions.alphas
 
         def predict(index: Tensor) -> Tensor:
@@ -248,7 +248,7 @@ class D3pm(Baseline):
         return reveal(noisy, self.vocab_size, share, predict, generator, lazy=lazy)
 
     def stride(self, steps: int | None) -> int:
-        """How many of all steps a sampler with so many takes at once; `GramError` if they do not divide."""
+        """Return how many of `total` steps one of `steps` covers; raise `GramError` if they do not divide evenly."""
         total = self.config.steps
         if steps is None:
             return 1

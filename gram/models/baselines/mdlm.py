@@ -32,7 +32,7 @@ class Mdlm(Baseline):
 
     @property
     def sampling_steps(self) -> int:
-        """Steps of its sampler by default."""
+        """The default number of sampling steps."""
         return self.config.sample_steps
 
     def log_probabilities(self, inputs: Tensor, noisy: Tensor, time: Tensor) -> Tensor:

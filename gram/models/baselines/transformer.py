@@ -79,7 +79,7 @@ class Transformer(nn.Module):
         self.modulation = Modulation(condition, config.dim, 2) if condition else None
 
     def empty_cache(self) -> list[KeyValues]:
-        """One cache per block, for `forward`."""
+        """Return one cache per block, for `forward`."""
         return [KeyValues(self.length) for _ in self.blocks]
 
     def forward(self, x: Tensor, condition: Tensor | None = None, caches: list[KeyValues] | None = None) -> Tensor:
@@ -96,7 +96,7 @@ class Transformer(nn.Module):
 
 
 def embedding(vocab_size: int, dim: int) -> nn.Parameter:
-    """[vocab_size, dim] of deviation 1/sqrt(dim), to be multiplied by sqrt(dim) when used."""
+    """Return an embedding [vocab_size, dim] of standard deviation 1/sqrt(dim), to be multiplied by sqrt(dim)."""
     return nn.Parameter(truncated_normal_(torch.empty(vocab_size, dim), 1 / math.sqrt(dim)))
 
 
@@ -109,7 +109,7 @@ def time_code(time: Tensor) -> Tensor:
 
 
 class Denoiser(nn.Module):
-    """What the clean output looks like, given the input, a noisy output and the time: the network of both diffusions.
+    """The network of both diffusion models: predicts the clean output from the input, a noisy output and the time.
 
     Input and noisy output share their positions: their embeddings are added, which halves the length that a joined
     sequence would have. The head is zero at first: every token is equally likely.
@@ -139,7 +139,7 @@ class Denoiser(nn.Module):
 
     def forward(self, inputs: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
         """inputs, noisy [rows, length], time [rows] in [0, 1] -> logits [rows, length, vocabulary]."""
-        if isinstance(self.head, PatchDecoder):  # an image is generated from nothing: the input is blank
+        if isinstance(self.head, PatchDecoder):  # images are generated unconditionally: the input is blank
             x = self.patches(noisy)
         else:
             x = self.scale * (self.inputs[inputs] + self.noisy[noisy])

@@ -21,7 +21,7 @@ def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
 
 
 class Vae(Baseline):
-    """Images [rows, pixels] of the tokens BLACK and WHITE, generated from nothing: the input only says how many."""
+    """A VAE of images [rows, pixels] of the tokens BLACK and WHITE; of the input only the row count is used."""
 
     settings = VaeConfig
     config: VaeConfig

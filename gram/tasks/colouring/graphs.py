@@ -41,7 +41,7 @@ def matrices(edges: Mask, size: int) -> Mask:
 
 
 def neighbourhoods(edges: Mask, size: int) -> Ints:
-    """The neighbours of every vertex as bits of one integer [graphs, size], of edges [graphs, pairs]."""
+    """Return the neighbours of every vertex as bits of one integer [graphs, size], of edges [graphs, pairs]."""
     return matrices(edges, size) @ (1 << np.arange(size))
 
 
@@ -60,7 +60,7 @@ def _place(vertex: int, classes: Ints, used: Ints, neighbours: Ints) -> tuple[In
 
 
 def list_colourings(edges: Mask, size: int, colours: int) -> tuple[Ints, NDArray[np.int8]]:
-    """All proper colourings of graphs [graphs, pairs], in lexicographic order.
+    """Return all proper colourings of graphs [graphs, pairs], in lexicographic order.
 
     Returns the graph that each belongs to [colourings], ascending, and the colour of each vertex from 0
     [colourings, size].
@@ -108,7 +108,7 @@ def count_colourings(edges: Mask, size: int, colours: int) -> int:
 
 @cache
 def expected_colourings(size: int, colours: int, edge_probability: float) -> float:
-    """Mean number of proper colourings of a random graph, those without any included."""
+    """Return the mean number of proper colourings of a random graph, those without any included."""
     if size == 0:
         return 1.0
     if colours == 0:
@@ -148,7 +148,7 @@ def random_colourable(
 
 
 def _race(size: int, colours: int, edge_probability: float, generator: np.random.Generator) -> Mask:
-    """Every colourable graph, in the order in which independent draws would first meet them.
+    """Return every colourable graph, in the order in which independent draws would first meet them.
 
     That order is the order of exponential waiting times at rates in the ratio of the graphs' probabilities.
     """
@@ -170,7 +170,7 @@ def _first_occurrences(edges: Mask) -> Mask:
 
 
 def isomorphism_classes(edges: Mask, size: int) -> Ints:
-    """A class number [graphs] of each graph [graphs, pairs]: isomorphic graphs always share it.
+    """Return a class number [graphs] of each graph [graphs, pairs]: isomorphic graphs always share it.
 
     Classes are told apart by refining the colour of every pair of vertices from the multiset of two-step walks between
     them (Weisfeiler-Leman), with 64-bit hashes. Graphs that are not isomorphic but alike in this share a class too.
@@ -232,7 +232,7 @@ def evenly_spread_classes(classes: Ints, colourings: Ints, wanted: int, generato
 
 
 def random_rows_of_each(group: Ints, limit: int, generator: np.random.Generator) -> Ints:
-    """Rows [kept], ascending, with at most `limit` random ones of each group [rows], which ascends."""
+    """Return rows [kept], ascending, with at most `limit` random ones of each group [rows], which ascends."""
     shuffled = np.lexsort([generator.random(len(group)), group])
     rank = np.arange(len(group)) - np.searchsorted(group, group)
     return np.sort(shuffled[rank < limit])

@@ -21,7 +21,7 @@ import numpy as np
 
 from gram.errors import GramError
 from gram.tasks import store
-from gram.tasks.base import IGNORE, Examples, SplitName, Task, Tokens, Verdict, check_pairs
+from gram.tasks.base import IGNORE, Examples, SplitName, Task, Tokens, Verdict, check_pairs, check_rows, check_split
 from gram.tasks.colouring import graphs
 from gram.tasks.colouring.data import SPLITS, build, defaults
 from gram.tasks.colouring.files import read_graph, read_networkx
@@ -101,6 +101,7 @@ class Colouring(Task):
         self.train_graphs, self.test_graphs = train_graphs, test_graphs
         self.stratified = bool(stratified)
         self.validation_share, self.max_colourings = validation_share, max_colourings
+        self.has_validation = validation_share > 0
         self.augments = bool(relabel)
 
     @cached_property
@@ -116,12 +117,11 @@ class Colouring(Task):
             "stratified": self.stratified,
             "seed": self.seed,
         }
-        return store.kept("colouring-2", settings, lambda: build(**settings))
+        return store.cached_arrays("colouring-2", settings, lambda: build(**settings))
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split, one row per graph and colouring [rows, length]; no graph is in two splits."""
-        if name not in SPLITS:
-            raise GramError(f"there is no split {name!r}, only train, validation and test")
+        check_split(name)
         number = SPLITS.index(name)
         first, last = np.cumsum([0, *self._data["graphs"]])[[number, number + 1]]
         chosen = slice(*np.searchsorted(self._data["graph"], (first, last)))
@@ -155,7 +155,7 @@ class Colouring(Task):
 
     def canonical(self, outputs: Tokens) -> Tokens:
         """Name the colours of outputs [rows, length] in order of first use, and blank what follows the vertices."""
-        vertices = self._rows(outputs)[:, : self.size]
+        vertices = check_rows(self, outputs)[:, : self.size]
         has = vertices[:, :, None] == FIRST_COLOUR + np.arange(self.colours)  # [rows, size, colours]
         first_use = np.where(has.any(axis=1), has.argmax(axis=1), self.size)
         new_names = np.argsort(np.argsort(first_use, axis=1, kind="stable"), axis=1)  # [rows, colours]
@@ -166,14 +166,14 @@ class Colouring(Task):
 
     def solutions(self, tokens: Tokens) -> Tokens | None:
         """Return all canonical colourings [count, length] of one input [length], or None if there are over 100,000."""
-        edges = self._rows(tokens[None]) == EDGE
+        edges = check_rows(self, tokens[None]) == EDGE
         if graphs.count_colourings(edges[0], self.size, self.colours) > MAX_LISTED:
             return None
         return self._padded(graphs.list_colourings(edges, self.size, self.colours)[1], PAD)
 
     def solution_counts(self, inputs: Tokens) -> Tokens:
         """Return how many colourings [rows] each input [rows, length] has, exact however many they are."""
-        edges = self._rows(inputs) == EDGE
+        edges = check_rows(self, inputs) == EDGE
         return np.array([graphs.count_colourings(row, self.size, self.colours) for row in edges], dtype=np.int64)
 
     def augment(self, inputs: Tokens, targets: Tokens, generator: np.random.Generator) -> tuple[Tokens, Tokens]:
@@ -183,15 +183,15 @@ class Colouring(Task):
         return self.renumber(inputs, targets, generator.random((len(inputs), self.size)).argsort(axis=1))
 
     def renumber(self, inputs: Tokens, targets: Tokens, order: Tokens) -> tuple[Tokens, Tokens]:
-        """Make vertex order[row, i] the vertex i; the colours are named anew, in order of first use.
+        """Make vertex order[row, i] the vertex i; the colours are renamed in order of first use.
 
         order [rows, size] holds a permutation in each row; inputs and targets are [rows, length].
         """
         lower, higher = graphs.vertex_pairs(self.size)
         place = np.zeros((self.size, self.size), dtype=np.int64)  # of an edge in the input
         place[lower, higher] = place[higher, lower] = np.arange(self.length)
-        inputs = np.take_along_axis(self._rows(inputs), place[order[:, lower], order[:, higher]], axis=1)
-        moved = self._rows(targets).copy()
+        inputs = np.take_along_axis(check_rows(self, inputs), place[order[:, lower], order[:, higher]], axis=1)
+        moved = check_rows(self, targets).copy()
         moved[:, : self.size] = np.take_along_axis(targets, order, axis=1)
         moved[:, : self.size] = self.canonical(moved)[:, : self.size]
         return inputs, moved
@@ -220,7 +220,7 @@ class Colouring(Task):
 
         '?' stands for a token that is no colour. Where `given` tells the graph, neighbours of one colour are named.
         """
-        tokens = self._rows(tokens[None])[0]
+        tokens = check_rows(self, tokens[None])[0]
         if self._is_graph(tokens, given):
             ends = zip(*graphs.vertex_pairs(self.size), strict=True)
             edges = [f"{a}-{b}" for (a, b), token in zip(ends, tokens, strict=True) if token == EDGE]
@@ -234,7 +234,7 @@ class Colouring(Task):
 
     def draw(self, axes: "Axes", tokens: Tokens, given: Tokens | None = None) -> None:
         """Draw one row [length]: the vertices on a circle in their colours, edges grey, or red where they conflict."""
-        tokens = self._rows(tokens[None])[0]
+        tokens = check_rows(self, tokens[None])[0]
         plain = self._is_graph(tokens, given)
         graph = tokens if plain else np.zeros_like(tokens) if given is None else given
         clashes = self._clashes(tokens, given)
@@ -253,7 +253,7 @@ class Colouring(Task):
         axes.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), xticks=[], yticks=[], aspect="equal")
 
     def _is_graph(self, tokens: Tokens, given: Tokens | None) -> bool:
-        """Whether tokens [length] are an input and not an answer."""
+        """Return whether tokens [length] are an input and not an answer."""
         return bool(np.isin(tokens, (NO_EDGE, EDGE)).all()) and (given is None or np.array_equal(tokens, given))
 
     def _clashes(self, tokens: Tokens, given: Tokens | None) -> graphs.Mask:
@@ -266,12 +266,7 @@ class Colouring(Task):
         return COLOUR_NAMES[token - FIRST_COLOUR] if FIRST_COLOUR <= token < self.vocab_size else "?"
 
     def _padded(self, colours: np.ndarray, filler: int) -> Tokens:
-        """Tokens [rows, length] of colours from 0 [rows, size]."""
+        """Return tokens [rows, length] of colours from 0 [rows, size]."""
         tokens = np.full((len(colours), self.length), filler, dtype=np.int64)
         tokens[:, : self.size] = colours + FIRST_COLOUR
-        return tokens
-
-    def _rows(self, tokens: Tokens) -> Tokens:
-        if tokens.ndim != 2 or tokens.shape[1] != self.length:
-            raise GramError(f"{self.name} has rows of the shape [rows, {self.length}], not {list(tokens.shape)}")
         return tokens

@@ -1,4 +1,4 @@
-"""What all Sudoku tasks share: tokens, verdict, augmentation, and how a board is read and drawn."""
+"""Common parts of all Sudoku tasks: tokens, verification, augmentation, reading and drawing."""
 
 import re
 from functools import cache, cached_property
@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Structure, Task, Tokens, Verdict, check_pairs
-from gram.tasks.sudoku.redig import Redigger, check_fraction
+from gram.tasks.base import (
+    Examples,
+    SplitName,
+    Structure,
+    Task,
+    Tokens,
+    Verdict,
+    check_fraction,
+    check_pairs,
+    check_rows,
+)
+from gram.tasks.sudoku.redig import Redigger
 from gram.tasks.sudoku.solver import geometry, list_solutions
 from gram.tasks.sudoku.symmetry import random_symmetries
 
@@ -61,7 +71,7 @@ class SudokuBoard(Task):
         return Structure(constraints, symbols=range(BLANK + 1, self.vocab_size))
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Judge outputs [rows, length] against inputs [rows, length].
+        """Verify outputs [rows, length] for inputs [rows, length].
 
         The conflicts are the repeated digits of every row, column and box, the givens that are changed, and the cells
         without a digit.
@@ -73,7 +83,7 @@ class SudokuBoard(Task):
         return Verdict(valid=conflicts == 0, conflicts=conflicts)
 
     def _repeats(self, tokens: Tokens, filled: NDArray[np.bool_]) -> Tokens:
-        """[rows] how many digits too many the units hold: filled cells less distinct digits, summed over all units."""
+        """Return the number of repeated digits [rows]: filled cells less distinct digits, summed over all units."""
         layout = self._layout
         bits = np.where(filled, 1 << np.clip(tokens - 2, 0, self.size), 0).astype(np.int16)
         # [rows, band, row of the band, stack, column of the stack]
@@ -105,7 +115,7 @@ class SudokuBoard(Task):
 
     def solutions(self, tokens: Tokens) -> Tokens | None:
         """Return the solutions [count, length] of one input [length]; no more than `SOLUTION_LIMIT` of them."""
-        digits = np.maximum(self._rows(tokens[None])[0] - 1, 0)
+        digits = np.maximum(check_rows(self, tokens[None])[0] - 1, 0)
         return list_solutions(digits, limit=SOLUTION_LIMIT).astype(np.int64) + 1
 
     def parse(self, text: str) -> Tokens:
@@ -146,7 +156,7 @@ class SudokuBoard(Task):
         '.' blank, '?' pad or another illegal token; '!' follows a digit that is repeated in its row, column or box, or
         that stands where `given` has another.
         """
-        tokens = self._rows(tokens[None])[0]
+        tokens = check_rows(self, tokens[None])[0]
         filled = self._has_digit(tokens)
         signs = np.where(filled, (tokens - 1).astype(str), np.where(tokens == BLANK, ".", "?"))
         marks = np.where(self._wrong(tokens, given) & filled, "!", " ")
@@ -160,8 +170,8 @@ class SudokuBoard(Task):
         from matplotlib.collections import PathCollection
         from matplotlib.transforms import Affine2D
 
-        tokens = self._rows(tokens[None])[0]
-        givens = self._has_digit(tokens if given is None else self._rows(given[None])[0])
+        tokens = check_rows(self, tokens[None])[0]
+        givens = self._has_digit(tokens if given is None else check_rows(self, given[None])[0])
         wrong, filled = self._wrong(tokens, given), self._has_digit(tokens)
         self._draw_lines(axes)
         signs, colours = [], []
@@ -173,14 +183,14 @@ class SudokuBoard(Task):
         axes.add_collection(PathCollection(signs, facecolors=colours, linewidths=0), autolim=False)
 
     def _draw_lines(self, axes: "Axes") -> None:
-        """Thin lines between cells, thick ones around boxes."""
+        """Draw thin lines between cells and thick ones around boxes."""
         axes.set(xticks=[], yticks=[], xlim=(-0.5, self.size - 0.5), ylim=(self.size - 0.5, -0.5), aspect="equal")
         for line in range(1, self.size):
             axes.axhline(line - 0.5, color="black", linewidth=0.4 if line % self._layout.box_rows else 1.6)
             axes.axvline(line - 0.5, color="black", linewidth=0.4 if line % self._layout.box_columns else 1.6)
 
     def _wrong(self, tokens: Tokens, given: Tokens | None) -> NDArray[np.bool_]:
-        """[length] which cells repeat a digit, change a given or hold no legal token."""
+        """Return which cells [length] repeat a digit, change a given or have an invalid token."""
         wrong: NDArray[np.bool_] = ~self._has_digit(tokens) & (tokens != BLANK)
         for unit in self._layout.units:
             values, counts = np.unique(tokens[unit], return_counts=True)
@@ -192,11 +202,6 @@ class SudokuBoard(Task):
     def _has_digit(self, tokens: Tokens) -> NDArray[np.bool_]:
         digits: NDArray[np.bool_] = (tokens > BLANK) & (tokens < self.vocab_size)
         return digits
-
-    def _rows(self, tokens: Tokens) -> Tokens:
-        if tokens.ndim != 2 or tokens.shape[1] != self.length:
-            raise GramError(f"{self.name} boards have the shape [rows, {self.length}], not {list(tokens.shape)}")
-        return tokens
 
 
 @cache
@@ -214,14 +219,8 @@ def _sign(text: str, *, bold: bool) -> "Path":
     return Affine2D().translate(-x, -y).scale(1, -1).transform_path(path)
 
 
-def check_split(name: str) -> None:
-    """Refuse a split that does not exist."""
-    if name not in SPLITS:
-        raise GramError(f"there is no split {name!r}, only train, validation and test")
-
-
 def check_count(name: str, value: int | None, *, least: int, none: bool = False) -> None:
-    """Refuse an option that is not a whole number from `least` on (or None, where that means all)."""
+    """Raise `GramError` unless an option is a whole number of at least `least` (or None, if that means all)."""
     if value is None and none:
         return
     if value is None or index(value) < least:
@@ -229,5 +228,5 @@ def check_count(name: str, value: int | None, *, least: int, none: bool = False)
 
 
 def examples_of(puzzles: NDArray[Any], solutions: NDArray[Any]) -> Examples:
-    """Examples from digits [rows, cells] with 0 for a blank; every row has an input of its own."""
+    """Return examples of digits [rows, cells] with 0 for a blank; every row is a distinct input."""
     return Examples(puzzles.astype(np.int64) + 1, solutions.astype(np.int64) + 1, np.arange(len(puzzles)))

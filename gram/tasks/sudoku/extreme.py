@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Tokens
-from gram.tasks.store import Arrays, kept
-from gram.tasks.sudoku.board import SudokuBoard, check_count, check_split, examples_of
+from gram.tasks.base import Examples, SplitName, Tokens, check_split
+from gram.tasks.store import Arrays, cached_arrays
+from gram.tasks.sudoku.board import SudokuBoard, check_count, examples_of
 from gram.tasks.sudoku.files import (
     TRAIN_FILES,
     Puzzles,
@@ -84,6 +84,7 @@ class SudokuExtreme(SudokuBoard):
         if validation_ratings is not None and (validation_file is None or validation_puzzles is None):
             raise GramError("validation_ratings needs a validation_file and a number of validation_puzzles.")
         self.train_puzzles, self.validation_puzzles, self.test_puzzles = train_puzzles, validation_puzzles, test_puzzles
+        self.has_validation = validation_puzzles != 0
         self.train_file, self.test_file, self.test_source = train_file, test_file, test_source
         self.validation_file, self.validation_ratings = validation_file, validation_ratings
         self.drop_symmetric, self.neighbours = drop_symmetric, neighbours
@@ -101,10 +102,10 @@ class SudokuExtreme(SudokuBoard):
         }
         if self.neighbours:
             settings["neighbours"] = self.neighbours
-        return kept("sudoku-file-3", settings, lambda: self._build(files))
+        return cached_arrays("sudoku-file-3", settings, lambda: self._build(files))
 
     def _files(self) -> dict[str, Path]:
-        """The files that are needed."""
+        """Return the files that are needed."""
         files = {"train": extreme_file(*TRAIN_FILES) if self.train_file is None else user_file(self.train_file)}
         if self.validation_file is None or self.test_puzzles != 0:
             files["test"] = extreme_file("test.csv") if self.test_file is None else user_file(self.test_file)
@@ -162,7 +163,7 @@ class SudokuExtreme(SudokuBoard):
         return lines[nearest_rows(ratings_of(files["ratings"], lines), wanted)]
 
     def _separate(self, splits: dict[str, Puzzles]) -> None:
-        """No puzzle of a later split may be a symmetry of one in an earlier split: drop it, or complain."""
+        """Drop puzzles of a later split that are symmetries of one in an earlier split, or raise `GramError`."""
         for earlier, later in (("train", "validation"), ("train", "test"), ("validation", "test")):
             known, others = splits[earlier], splits[later]
             by_solution = self._by_solution and earlier == "train"

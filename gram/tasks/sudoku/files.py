@@ -27,7 +27,7 @@ HEADER = ["source", "question", "answer", "rating"]
 
 @dataclass(frozen=True)
 class Puzzles:
-    """Puzzles of a file and where they stand in it."""
+    """Puzzles of a file with their line numbers."""
 
     puzzles: Digits
     """[rows, cells] 0 for a blank"""
@@ -38,12 +38,12 @@ class Puzzles:
     """[rows] line numbers, the header being line 1"""
 
     def place(self, row: int) -> str:
-        """Where a row stands, for a message."""
+        """Return the file and line of a row, for a message."""
         line = self.lines[row]
         return f"{self.path}, line {line}" if line else "a generated puzzle"
 
     def with_more(self, puzzles: Digits, solutions: Digits) -> "Puzzles":
-        """Add generated puzzles, which stand in no line."""
+        """Add generated puzzles, which have no line number."""
         return replace(
             self,
             puzzles=np.concatenate([self.puzzles, puzzles]),
@@ -52,14 +52,14 @@ class Puzzles:
         )
 
     def without(self, rows: list[int]) -> "Puzzles":
-        """The others."""
+        """Return the puzzles without these rows."""
         keep = np.ones(len(self.lines), dtype=bool)
         keep[rows] = False
         return replace(self, puzzles=self.puzzles[keep], solutions=self.solutions[keep], lines=self.lines[keep])
 
 
 def extreme_file(*names: str) -> Path:
-    """The first of these files of Sudoku-Extreme below `GRAM_DATA`/sudoku; the first is downloaded if there is none."""
+    """Return the first of these Sudoku-Extreme files below `GRAM_DATA`/sudoku, or download the first one."""
     return find_file(*(f"sudoku/{name}" for name in names)) or _from_hub(names[0])
 
 
@@ -77,7 +77,7 @@ def _from_hub(name: str) -> Path:
 
 
 def user_file(name: str) -> Path:
-    """A CSV file that the user named: an absolute path, or one below `GRAM_DATA`."""
+    """Return a CSV file that the user named: an absolute path, or one below `GRAM_DATA`."""
     path = Path(name).expanduser()
     found = (path if path.is_file() else None) if path.is_absolute() else find_file(name)
     if not found:
@@ -87,7 +87,7 @@ def user_file(name: str) -> Path:
 
 
 def file_hash(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -147,7 +147,7 @@ def read_puzzles(path: Path, lines: Tokens, *, size: int = 9) -> Puzzles:
 
 
 def _fields(path: Path, number: int, line: bytes, size: int) -> bytes:
-    """The question and the answer of a line, one after the other."""
+    """Return the question and the answer of a line, one after the other."""
     fields = line.split(b",")
     if len(fields) != len(HEADER):
         raise GramError(f"{path}, line {number}: the row has {len(fields)} fields, not {len(HEADER)}.")

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Tokens
-from gram.tasks.store import Arrays, kept
-from gram.tasks.sudoku.board import BLANK, SPLITS, SudokuBoard, check_count, check_split, examples_of
+from gram.tasks.base import Examples, SplitName, Tokens, check_split
+from gram.tasks.store import Arrays, cached_arrays
+from gram.tasks.sudoku.board import BLANK, SPLITS, SudokuBoard, check_count, examples_of
 from gram.tasks.sudoku.files import TRAIN_FILES, distinct_puzzles, extreme_file, file_hash, rows_of
 from gram.tasks.sudoku.generator import distinct_boards, hard_puzzles
 from gram.tasks.sudoku.repair import repair
@@ -68,6 +68,7 @@ class SudokuHard(SudokuBoard):
         name = "sudoku-hard" if size == 9 and min_rating >= 10 else f"sudoku-{size}"
         super().__init__(name=name, size=size, seed=seed, redig=redig, redig_difficulty=redig_difficulty)
         self._counts = _checked_counts(train_puzzles, validation_puzzles, test_puzzles)
+        self.has_validation = validation_puzzles > 0
         self.min_rating, self.extra_givens = min_rating, extra_givens
 
     @cached_property
@@ -87,7 +88,7 @@ class SudokuHard(SudokuBoard):
             )
             return {"puzzles": puzzles, "solutions": solutions}
 
-        return kept("sudoku-hard-1", settings, build)
+        return cached_arrays("sudoku-hard-1", settings, build)
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split [rows, length]; no puzzle is a symmetry of another, in this split or the others."""
@@ -96,7 +97,7 @@ class SudokuHard(SudokuBoard):
 
 
 class SudokuGeneration(SudokuBoard):
-    """Complete boards out of nothing: the input is always blank, every valid board is right.
+    """Unconditional generation of boards: the input is always blank, and every valid board is correct.
 
     All rows share their one input, so the splits are disjoint by board instead.
     """
@@ -133,6 +134,7 @@ class SudokuGeneration(SudokuBoard):
         name = "sudoku-generation" + ("-extreme" if source == "extreme" else "") + ("" if size == 9 else f"-{size}")
         super().__init__(name=name, size=size, seed=seed)
         self._counts = _checked_counts(train_boards, validation_boards, test_boards)
+        self.has_validation = validation_boards > 0
         self.source, self.augments = source, augmented
 
     @cached_property
@@ -140,12 +142,16 @@ class SudokuGeneration(SudokuBoard):
         total = sum(self._counts.values())
         settings = {"size": self.size, "boards": total, "seed": self.seed, "source": self.source}
         if self.source == "generator":
-            return kept("sudoku-boards-1", settings, lambda: {"boards": distinct_boards(self.size, total, self.seed)})
+            return cached_arrays(
+                "sudoku-boards-1", settings, lambda: {"boards": distinct_boards(self.size, total, self.seed)}
+            )
         path = extreme_file(*TRAIN_FILES)
-        return kept("sudoku-boards-1", settings | {"file": file_hash(path)}, lambda: self._answers(path, total))
+        return cached_arrays(
+            "sudoku-boards-1", settings | {"file": file_hash(path)}, lambda: self._answers(path, total)
+        )
 
     def _answers(self, path: Path, total: int) -> Arrays:
-        """Different answers of the file; puzzles may share theirs, so a few more are read than are needed."""
+        """Return distinct answers of the file; puzzles may share one, so a few more are read than needed."""
         lines = np.random.default_rng(self.seed).permutation(rows_of(path))
         boards = distinct_puzzles(path, lines[: total + total // 10]).solutions
         _, first = np.unique(boards, axis=0, return_index=True)
@@ -187,7 +193,7 @@ def _checked_counts(train: int, validation: int, test: int) -> dict[str, int]:
 
 
 def _rows_of_split(name: str, counts: dict[str, int]) -> slice:
-    """Where a split stands when the splits follow one another."""
+    """Return where a split stands when the splits follow one another."""
     check_split(name)
     start = sum(counts[earlier] for earlier in SPLITS[: SPLITS.index(name)])
     return slice(start, start + counts[name])

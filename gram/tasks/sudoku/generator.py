@@ -9,6 +9,7 @@ from itertools import count
 import numpy as np
 from rich.console import Console
 
+from gram.compiled import on_all_cores
 from gram.errors import GramError
 from gram.progress import bar
 from gram.tasks.base import Tokens
@@ -19,7 +20,6 @@ from gram.tasks.sudoku.solver import (
     candidates_of,
     compiled,
     geometry,
-    on_all_cores,
     search,
     solve,
 )
@@ -125,7 +125,7 @@ def harden(puzzles: Digits, solutions: Digits, rounds: int, generator: np.random
 
 
 def _chunk(size: int, seed: int, number: int, min_rating: int, extra_givens: int) -> tuple[Digits, Digits, Digits]:
-    """The puzzles of one chunk that are hard enough, their solutions and canonical forms, each [puzzles, cells]."""
+    """Return the puzzles of one chunk that are hard enough, with solutions and canonical forms: [puzzles, cells]."""
     generator = np.random.default_rng([seed, number])
     solutions = random_boards(size, CHUNK, generator)
     puzzles = minimal_puzzles(solutions, generator)

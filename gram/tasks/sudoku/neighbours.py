@@ -16,9 +16,10 @@ import math
 import numpy as np
 from rich.console import Console
 
+from gram.compiled import on_all_cores
 from gram.progress import bar
 from gram.tasks.sudoku.redig import SETS, Board, new_board, rate, remove_given, walk
-from gram.tasks.sudoku.solver import MANY_GUESSES, Digits, Integers, candidates_of, compiled, on_all_cores, search
+from gram.tasks.sudoku.solver import MANY_GUESSES, Digits, Integers, candidates_of, compiled, search
 from gram.tasks.sudoku.trial import resists_trial
 
 SOLUTIONS = 64

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from gram.errors import GramError
+from gram.compiled import on_all_cores
 from gram.progress import bar
-from gram.tasks.store import Arrays, kept
+from gram.tasks.store import Arrays, cached_arrays
 from gram.tasks.sudoku.solver import (
     MANY_GUESSES,
     Cells,
@@ -30,7 +30,6 @@ from gram.tasks.sudoku.solver import (
     candidates_of,
     compiled,
     geometry,
-    on_all_cores,
     search,
 )
 
@@ -75,7 +74,7 @@ class Board(NamedTuple):
 
 @compiled
 def differences(digits: Digits, others: Digits, bits: Masks) -> Mask:
-    """The set of cells in which two boards [cells] differ."""
+    """Return the set of cells in which two boards [cells] differ."""
     low, high = np.uint64(0), np.uint64(0)
     for cell in range(len(digits)):
         if digits[cell] != others[cell]:
@@ -244,7 +243,7 @@ class Redigger:
             "versions": self._versions,
             "seed": seed,
         }
-        self._stock = kept("sudoku-redig-2", settings, lambda: self._build(difficulty, seed))
+        self._stock = cached_arrays("sudoku-redig-2", settings, lambda: self._build(difficulty, seed))
 
     def _build(self, difficulty: float, seed: int) -> Arrays:
         """Make the stock; every puzzle has random numbers of its own, so it depends on the seed alone."""
@@ -296,10 +295,3 @@ class Redigger:
                 redug[k] = self._stock["puzzles"][row, version]
                 walk(redug[k], orders[k], self._stock["least"][row, version], self._board(self._stock, row))
         return redug
-
-
-def check_fraction(name: str, value: float) -> float:
-    """Return an option that is a number from 0 to 1, or refuse it."""
-    if isinstance(value, bool) or not 0 <= value <= 1:
-        raise GramError(f"{name} must be a number from 0 to 1, not {value}")
-    return float(value)

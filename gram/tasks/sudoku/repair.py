@@ -1,4 +1,4 @@
-"""The valid board next to a wrong one: keep what fits together, and complete the rest by search."""
+"""A valid board near an invalid one: consistent digits are kept, and a search completes the rest."""
 
 from typing import Any
 

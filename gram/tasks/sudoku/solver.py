@@ -6,17 +6,14 @@ Boards are digits, row by row, with 0 for a blank: [rows, cells]. Everything is 
     solved.counts == 1                      # proper puzzles
 """
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gram.compiled import compile_cached
+from gram.compiled import compile_cached, on_all_cores
 from gram.errors import GramError
 
 Digits = NDArray[np.int8]
@@ -32,10 +29,6 @@ PLACED = 1 << 15
 
 MANY_GUESSES = 1 << 31
 """More guesses than any search needs."""
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 
 compiled = compile_cached()
 """Compiles a function with numba, on first use and once per machine; it runs without Python's global lock."""
@@ -79,14 +72,6 @@ def geometry(size: int) -> Geometry:
     for array in (units, peers, ascending):
         array.setflags(write=False)  # shared by every board of this size
     return Geometry(size, box_rows, box_columns, units, peers, ascending)
-
-
-def on_all_cores(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
-    """Apply a function that mostly runs compiled code to each item, in threads; results in the order of the items."""
-    if len(items) <= 1:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, items))
 
 
 @compiled
@@ -167,7 +152,7 @@ def propagate(candidates: Integers, peers: Cells, units: Cells) -> bool:
 
 @compiled
 def most_constrained(candidates: Integers) -> int:
-    """The first cell with the fewest candidates among those not placed, or -1 if every cell is placed."""
+    """Return the first cell with the fewest candidates among those not placed, or -1 if every cell is placed."""
     best, fewest = -1, 99
     for cell in range(len(candidates)):
         mask = candidates[cell]
@@ -235,7 +220,7 @@ def search(
 
 @compiled
 def bit_length(mask: int) -> int:
-    """Position of the highest bit, counted from 1."""
+    """Return the position of the highest bit, counted from 1."""
     length = 0
     while mask:
         mask >>= 1
@@ -245,7 +230,7 @@ def bit_length(mask: int) -> int:
 
 @compiled
 def first_in_order(mask: int, order: Integers) -> int:
-    """The first of these bits that the mask has."""
+    """Return the first of these bits that the mask has."""
     k = 0
     while mask & order[k] == 0:
         k += 1
@@ -254,7 +239,7 @@ def first_in_order(mask: int, order: Integers) -> int:
 
 @compiled
 def solve_all(
-    boards: Digits, peers: Cells, units: Cells, orders: Integers, limit: int, first: Digits, figures: Integers
+    boards: Digits, peers: Cells, units: Cells, orders: Integers, limit: int, first: Digits, results: Integers
 ) -> None:
     """Search every board [rows, cells]; write the first solution [rows, cells], and solutions and guesses [rows, 2]."""
     candidates = np.empty(boards.shape[1], dtype=np.int32)
@@ -262,12 +247,12 @@ def solve_all(
         candidates_of(boards[row], units.shape[1], candidates)
         # Either one order for all boards or one for each.
         order = orders[row % len(orders)]
-        figures[row] = search(candidates, peers, units, order, first[row : row + 1], limit)
+        results[row] = search(candidates, peers, units, order, first[row : row + 1], limit)
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What the search says of each board."""
+    """The results of the search for each board."""
 
     counts: Integers
     """[rows] number of solutions, up to the limit"""
@@ -288,14 +273,14 @@ def solve(boards: NDArray[Any], *, limit: int = 2, orders: Integers | None = Non
     layout = geometry(round(boards.shape[1] ** 0.5))
     boards = np.ascontiguousarray(boards, dtype=np.int8)
     first = np.zeros_like(boards)
-    figures = np.zeros((len(boards), 2), dtype=np.int32)
+    results = np.zeros((len(boards), 2), dtype=np.int32)
 
     def solve_some(rows: slice) -> None:
         some_orders = layout.ascending[None] if orders is None else orders[rows]
-        solve_all(boards[rows], layout.peers, layout.units, some_orders, limit, first[rows], figures[rows])
+        solve_all(boards[rows], layout.peers, layout.units, some_orders, limit, first[rows], results[rows])
 
     on_all_cores(solve_some, [slice(start, start + 256) for start in range(0, len(boards), 256)])
-    return Solved(counts=figures[:, 0], guesses=figures[:, 1], first=first)
+    return Solved(counts=results[:, 0], guesses=results[:, 1], first=first)
 
 
 def list_solutions(board: NDArray[Any], *, limit: int, guess_limit: int = MANY_GUESSES) -> Digits:

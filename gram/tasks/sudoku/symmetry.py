@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gram.compiled import on_all_cores
 from gram.tasks.base import Tokens
-from gram.tasks.sudoku.solver import Cells, Digits, Integers, compiled, geometry, on_all_cores
+from gram.tasks.sudoku.solver import Cells, Digits, Integers, compiled, geometry
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Symmetries:
         return np.take_along_axis(self.tokens, moved, axis=1)
 
     def inverse(self) -> "Symmetries":
-        """The symmetries that undo these."""
+        """Return the symmetries that undo these."""
         return Symmetries(np.argsort(self.cells, axis=1), np.argsort(self.tokens, axis=1))
 
 
@@ -50,7 +51,7 @@ def random_symmetries(size: int, rows: int, generator: np.random.Generator) -> S
 
 
 def _random_orders(shape: tuple[int, ...], generator: np.random.Generator) -> Tokens:
-    """A uniformly random order of the last axis."""
+    """Return a uniformly random order of the last axis."""
     return np.argsort(generator.random(shape), axis=-1)
 
 
@@ -61,7 +62,7 @@ def _random_lines(rows: int, groups: int, lines: int, generator: np.random.Gener
 
 
 def fingerprints(puzzles: NDArray[Any], solutions: NDArray[Any]) -> Tokens:
-    """Numbers [puzzles, 4] that no symmetry of a puzzle [puzzles, cells] changes; different puzzles may share them.
+    """Return numbers [puzzles, 4] that are invariant under the symmetries of a puzzle [puzzles, cells].
 
     They say how often the digits occur, how many givens the lines of each band and stack hold, and how the digits of
     the solution [puzzles, cells] change from line to line.

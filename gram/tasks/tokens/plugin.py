@@ -1,4 +1,4 @@
-"""A plugin: the user's own Python functions that judge, draw and read rows of tokens; run only if the user says so."""
+"""A plugin: Python functions of the user that verify, draw and read rows of tokens; run only on request."""
 
 from importlib import metadata
 from pathlib import Path

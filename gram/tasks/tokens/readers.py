@@ -90,7 +90,7 @@ def read_file(path: Path) -> Rows:
 
 
 def _json_lines(path: Path) -> tuple[dict[str, Integers], list[int]]:
-    """The columns input, target and, if the rows have them, id; and the line of every row."""
+    """Return the columns input, target and, if the rows have them, id; and the line of every row."""
     columns = {"input": array("q"), "target": array("q"), "id": array("q")}
     lines: list[int] = []
     length = 0
@@ -115,7 +115,7 @@ def _json_lines(path: Path) -> tuple[dict[str, Integers], list[int]]:
 
 
 def _record(line: bytes, where: str) -> dict[str, list[int]]:
-    """One row: lists of whole numbers under input and target, and of one under id if it has an id."""
+    """Return one row: lists of whole numbers under input and target, and of one under id if it has an id."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -141,7 +141,7 @@ def _record(line: bytes, where: str) -> dict[str, list[int]]:
 
 
 def _numpy_columns(path: Path) -> dict[str, Integers]:
-    """The columns input, target and, if there are any, id of a .npz or .npy file."""
+    """Return the columns input, target and, if there are any, id of a .npz or .npy file."""
     try:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
@@ -201,7 +201,7 @@ def _refuse(bad: NDArray[np.bool_], values: Integers, where: Callable[[int], str
 
 
 def compact_type(largest: int) -> np.dtype[Any]:
-    """The smallest type that holds the tokens 0..largest and `IGNORE`: augmented data has a billion of them."""
+    """Return the smallest type that holds the tokens 0..largest and `IGNORE`: augmented data has a billion of them."""
     return np.result_type(np.min_scalar_type(IGNORE), np.min_scalar_type(-1 - largest))
 
 
@@ -226,7 +226,7 @@ def _metadata(path: Path) -> Metadata:
 
 
 def _published_split(folder: Path, metadata: Metadata) -> tuple[Rows, Integers]:
-    """The rows of all sets, and the group of each row."""
+    """Return the rows of all sets, and the group of each row."""
     parts: list[tuple[Integers, ...]] = []
     for name in metadata.sets:
         first_group = max((int(groups.max(initial=-1)) for *_, groups in parts), default=-1) + 1
@@ -286,7 +286,7 @@ def _published_array(path: Path, dimensions: int) -> Integers:
 
 
 def _sizes(path: Path, bounds: Integers, end: int) -> NDArray[np.int64]:
-    """Sizes [ranges] of the consecutive ranges with these bounds [ranges + 1], which must cover 0..end."""
+    """Return sizes [ranges] of the consecutive ranges with these bounds [ranges + 1], which must cover 0..end."""
     sizes: NDArray[np.int64] = bounds[1:].astype(np.int64) - bounds[:-1]
     if not len(bounds) or bounds[0] != 0 or bounds[-1] != end or (sizes < 0).any():
         raise GramError(f"{path} must ascend from 0 to {end}")

@@ -24,6 +24,7 @@ from gram.tasks.base import (
     Tokens,
     Verdict,
     check_pairs,
+    check_split,
     check_split_options,
 )
 from gram.tasks.tokens.plugin import Plugin, found
@@ -79,6 +80,7 @@ class TokenFile(Task):
             raise GramError(f"{source} has a test split of its own: leave out test_share")
         self.validation_share, self.test_share = validation_share, 0.15 if test_share is None else test_share
         check_split_options(seed=seed, validation_share=validation_share, test_share=self.test_share)
+        self.has_validation = validation_share > 0
         self.seed = seed
         self.plugin = Plugin(plugin)
         rows, parts = self._read_folder(source) if source.is_dir() else self._read_file(source)
@@ -96,7 +98,7 @@ class TokenFile(Task):
         return rows, None
 
     def _read_folder(self, source: Path) -> tuple[Rows, NDArray[np.int64]]:
-        """The rows, and the split of each as a place in `ORDER`; whole groups of `train` are for validation."""
+        """Return the rows, and the split of each as a place in `ORDER`; whole groups of `train` are for validation."""
         folder = read_folder(source)
         self.vocab_size, self.puzzles = folder.vocab_size, folder.puzzles
         groups = int(folder.train_groups.max(initial=-1)) + 1
@@ -134,19 +136,18 @@ class TokenFile(Task):
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split, one row per input and target [rows, length]."""
-        if name not in ORDER:
-            raise GramError(f"there is no split {name!r}, only train, validation and test")
+        check_split(name)
         chosen = slice(*self._bounds[ORDER.index(name) :][:2])
         ids = None if self._rows.ids is None else self._rows.ids[chosen].astype(np.int64)
         inputs, targets = (rows[chosen].astype(np.int64) for rows in (self._rows.inputs, self._rows.targets))
         return Examples(inputs, targets, self._groups[chosen], ids)
 
     def puzzle_table(self) -> dict[str, Any] | None:
-        """Which data the puzzle ids belong to; their numbers are those of the file."""
+        """Return which data the puzzle ids belong to; their numbers are those of the file."""
         return {"data": self.split_hash()} if self.puzzles else None
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Judge outputs [rows, length]: by the plugin, or valid if equal to a known target where that has labels.
+        """Verify outputs [rows, length]: by the plugin, or valid if equal to a known target where that has labels.
 
         The conflicts are the tokens that differ from the nearest known target; of a plugin, 1 if it says no. The answer
         to an input that is not in the data cannot be verified: it is never valid, and all its tokens are conflicts.
@@ -162,7 +163,7 @@ class TokenFile(Task):
         return Verdict(valid=valid, conflicts=(~valid).astype(np.int64))
 
     def _distances(self, inputs: Tokens, outputs: Tokens) -> Tokens:
-        """How many tokens of each output [rows] differ from the nearest known target of its input."""
+        """Return how many tokens of each output [rows] differ from the nearest known target of its input."""
         start, count = self._known(inputs)
         row = np.repeat(np.arange(len(inputs)), count)
         within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
@@ -176,7 +177,7 @@ class TokenFile(Task):
         return nearest
 
     def _known(self, inputs: Tokens) -> tuple[Tokens, Tokens]:
-        """Where the known targets of each input start in `_by_input`, and how many there are: 0 for an unknown one."""
+        """Return where the known targets of each input start in `_by_input`, and their number (0 if it is unknown)."""
         small = inputs.astype(self._rows.inputs.dtype)
         records = as_records(small)
         number = np.minimum(np.searchsorted(self._inputs, records), len(self._inputs) - 1)
@@ -190,7 +191,7 @@ class TokenFile(Task):
         return np.unique(targets, axis=0) if count else None
 
     def canonical(self, outputs: Tokens) -> Tokens:
-        """Set the positions that no target labels to 0: what stands there means nothing."""
+        """Set the positions without a label in any target to 0."""
         return np.where(self._labelled, outputs, 0)
 
     @cached_property
@@ -227,7 +228,7 @@ class TokenFile(Task):
             axes.text(column, row, text.strip(), color=str(colour), ha="center", va="center")
 
     def _wrong(self, tokens: Tokens, given: Tokens | None) -> NDArray[np.bool_]:
-        """Where one output [length] differs from the nearest known target; nowhere if it is valid."""
+        """Return where one output [length] differs from the nearest known target; nowhere if it is valid."""
         known = None if given is None else self.solutions(given)
         if given is None or known is None or self.verify(given[None], tokens[None]).valid[0]:
             return np.zeros(self.length, dtype=bool)
@@ -243,7 +244,7 @@ class TokenFile(Task):
 
 
 def as_records(rows: NDArray[Any]) -> NDArray[np.void]:
-    """Rows [rows, length] as single items [rows] that sort and compare as a whole, much faster than by columns."""
+    """View rows [rows, length] as single items [rows], which sort and compare much faster than by columns."""
     rows = np.ascontiguousarray(rows)
     return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(len(rows))
 

@@ -1,4 +1,4 @@
-"""The task of a model of tokens where its data is not at hand: puzzles can be given to it, and nothing is measured."""
+"""The task of a token model whose data is not available: it can solve puzzles, but not be evaluated."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from gram.tasks.tokens.task import TokenFile, checked_shape
 
 
 class TokensWithoutData(TokenFile):
-    """Rows of tokens of a known shape and vocabulary. Only a plugin can judge an answer."""
+    """Rows of tokens of a known shape and vocabulary. Only a plugin can verify an answer."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class TokensWithoutData(TokenFile):
         plugin: str | None = None,
         shape: tuple[int, int] | None = None,
     ) -> None:
-        """Take from the model what its data would tell; `path` says which data is missing."""
+        """Use the sizes of the model; `path` is the missing data."""
         self.path, self.vocab_size, self.length = path, vocab_size, length
         self.shape = checked_shape(shape, length)
         self.puzzles = 0
@@ -30,14 +30,14 @@ class TokensWithoutData(TokenFile):
         self.has_rules = self.plugin.has("verify")
 
     def split(self, name: SplitName) -> Examples:
-        """Refuse: there is no data."""
-        raise GramError(f"The data of this model, {self.path}, is not here: put it there, or below GRAM_DATA.")
+        """Raise `GramError`: there is no data."""
+        raise GramError(f"The data of this model, {self.path}, is missing: put it there, or below GRAM_DATA.")
 
     def check_puzzle_table(self, stored: dict[str, Any]) -> None:
         """Accept any table: puzzle ids come from data, and there is none."""
 
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
-        """Judge outputs [rows, length] by the plugin; without one, nothing is called valid."""
+        """Verify outputs [rows, length] by the plugin; without one, nothing is valid."""
         if self.has_rules:
             return super().verify(inputs, outputs)
         inputs, outputs = check_pairs(self, inputs, outputs)
