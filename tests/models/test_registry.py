@@ -122,5 +122,5 @@ def test_a_model_of_ones_own_is_trained_evaluated_and_loaded(queens_recipe: Any,
 
 
 def test_an_unknown_kind_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(GramError, match="no model of kind 'eco'; there is reasoner, ar, mdlm, d3pm, vae"):
+    with pytest.raises(GramError, match="no model of kind 'eco'; the kinds are reasoner, ar, mdlm, d3pm, vae"):
         parse_recipe({"model": {"kind": "eco"}}, source="the test")
