@@ -204,7 +204,7 @@ def test_a_saved_folder_gives_the_same_answers(solver: Solver, recipe: Recipe, t
 
 def test_a_model_of_another_shape_than_its_task(recipe: Recipe, tmp_path: Path) -> None:
     save_model(tmp_path / "model", Reasoner(recipe.model, vocab_size=3, length=16), recipe)
-    with pytest.raises(GramError, match="another shape"):
+    with pytest.raises(GramError, match="does not fit its task"):
         Solver.from_pretrained(tmp_path / "model")
 
 
@@ -242,7 +242,7 @@ def test_a_hub_that_does_not_answer_is_one_clear_error(monkeypatch: pytest.Monke
         raise LocalEntryNotFoundError("offline")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    with pytest.raises(GramError, match="'someone/their-model' is no folder here"):
+    with pytest.raises(GramError, match="'someone/their-model' is not a folder"):
         find_model("someone/their-model")
 
 

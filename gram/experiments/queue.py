@@ -21,7 +21,7 @@ import submitit
 
 from gram.errors import GramError
 from gram.files import read_json, write_json
-from gram.training.shutdown import PARENT, graceful_shutdown
+from gram.training.shutdown import graceful_shutdown
 
 Launcher = Literal["local", "slurm"]
 FOREVER = 60 * 24 * 365
@@ -31,7 +31,7 @@ A_DAY = 60 * 24
 SHARED = ("name", "timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node")
 """Parameters that submitit has for every kind of cluster; others are SLURM's own."""
 POLL_SECONDS = 0.1
-STOPPED = "Stopped, and so are the runs, each saved: the same command goes on."
+STOPPED = "Stopped, and all runs were saved: the same command resumes them."
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,6 @@ class Command:
         """Run to the end and return the exit code."""
         command = [sys.executable, "-m", "gram", *self.arguments]
         environment = os.environ | {"OMP_NUM_THREADS": str(self.threads)}
-        if self.parent is not None:  # the run stops when this process is gone
-            environment[PARENT] = str(self.parent)
         with self.log.open("ab") as file:
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=self.folder)
 
@@ -97,14 +95,25 @@ class Command:
 
             before = signal.signal(signal.SIGTERM, pass_on)
             try:
-                code = process.wait()
+                while process.poll() is None:
+                    if self.parent is not None and not _is_running(self.parent):  # the queue was killed
+                        process.terminate()
+                    time.sleep(POLL_SECONDS)
             finally:
                 signal.signal(signal.SIGTERM, before)
-        return code
+        return process.returncode
 
     def checkpoint(self) -> "submitit.helpers.DelayedSubmission":
         """Put a job that the cluster takes away back into its queue, where it resumes."""
         return submitit.helpers.DelayedSubmission(self)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def job_file(log: Path) -> Path:

@@ -1,15 +1,11 @@
 """Graceful shutdown by SIGTERM and Ctrl-C: after the current step, or at once if nothing would be lost."""
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from gram.errors import Interrupted
-
-PARENT = "GRAM_PARENT"
-"""Environment variable with the process id of the queue that has started a run."""
 
 
 class Stop:
@@ -18,13 +14,11 @@ class Stop:
     def __init__(self) -> None:
         self._signal = 0
         self._message: str | None = None
-        self._parent = os.environ.get(PARENT)
 
     @property
     def asked(self) -> int:
-        """The number of the signal, or 0. A run whose queue was killed is asked to stop as well."""
-        orphaned = self._parent is not None and not _is_running(int(self._parent))
-        return self._signal or (signal.SIGTERM if orphaned else 0)
+        """The number of the signal, or 0."""
+        return self._signal
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
@@ -46,14 +40,6 @@ class Stop:
             self._message = None
         if self.asked:  # the signal came where Python swallows exceptions, in a destructor for example
             raise Interrupted(message, self.asked)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def test_all_config_yaml_beside_the_checkpoint(tmp_path: Path) -> None:
     arch = {key: value for key, value in published_config("hrm").items() if key != "seq_len"}
     lines = [*(f"  {key}: {value}" for key, value in arch.items()), "  loss: {loss_type: softmax_cross_entropy}"]
     (tmp_path / "all_config.yaml").write_text("\n".join(["arch:", *lines, "lr: 1e-4", "data_paths: [data/sudoku]"]))
-    with pytest.raises(GramError, match="does not tell seq_len:"):
+    with pytest.raises(GramError, match="does not specify seq_len:"):
         import_published(tmp_path / "step_1", "hrm")
     model, config, objective = import_published(tmp_path / "step_1", "hrm", overrides={"seq_len": "16"})
     assert (config.low_steps, config.transitions, config.heads, config.positions) == (2, 2, 2, "rope")
@@ -97,7 +97,7 @@ def test_all_config_yaml_beside_the_checkpoint(tmp_path: Path) -> None:
 def test_token_mixing_gives_the_lengths(tmp_path: Path) -> None:
     torch.save(published_weights("trm_mlp"), tmp_path / "step_1")
     cycles: dict[str, object] = {"H_cycles": 3, "L_cycles": 6, "halt_max_steps": 4}
-    with pytest.raises(GramError, match="does not tell puzzle_emb_len:"):
+    with pytest.raises(GramError, match="does not specify puzzle_emb_len:"):
         import_published(tmp_path / "step_1", "trm", overrides=cycles)
     for known in ({"seq_len": 16}, {"puzzle_emb_len": 4}):
         model, config, _ = import_published(tmp_path / "step_1", "trm", overrides=cycles | known)
@@ -122,14 +122,14 @@ def test_learned_positions_and_no_puzzles(tmp_path: Path) -> None:
 def test_missing_settings_are_named(tmp_path: Path) -> None:
     torch.save(published_weights("hrm"), tmp_path / "step_1")
     everything = "H_cycles, L_cycles, halt_max_steps, num_heads, pos_encodings, seq_len"
-    with pytest.raises(GramError, match=f"step_1 does not tell {everything}: put all_config.yaml beside it"):
+    with pytest.raises(GramError, match=f"step_1 does not specify {everything}: put all_config.yaml next to it"):
         import_published(tmp_path / "step_1", "hrm")
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"heads": 2}, "no setting 'heads'; there is H_cycles"),
+        ({"heads": 2}, "no setting 'heads'. The settings are H_cycles"),
         ({"num_heads": 3}, "dim 16 must be a multiple of 2 x heads"),
         ({"H_cycles": "many"}, "H_cycles must be a valid integer"),
         ({"rope_theta": 500.0}, "rope_theta must be greater than or equal to 10000"),
@@ -146,7 +146,7 @@ def test_settings_that_cannot_be(overrides: dict[str, object], message: str) -> 
 def test_damaged_configuration(tmp_path: Path, content: str) -> None:
     torch.save(published_weights("hrm"), tmp_path / "step_1")
     (tmp_path / "all_config.yaml").write_text(content)
-    with pytest.raises(GramError, match=r"all_config\.yaml is damaged or of another form"):
+    with pytest.raises(GramError, match=r"all_config\.yaml is damaged, or has another format"):
         import_published(tmp_path / "step_1", "hrm")
 
 

@@ -55,7 +55,7 @@ def test_solving_until_the_first_solution_and_until_all(gram: Run, tmp_path: Pat
     report = tmp_path / "answers.json"
     code, out, _ = gram("solve", "nqueens-8", CORNER, "--until", "first", "--watch", "--json", report)
     assert code == 0
-    assert "step 1: 20 trajectories under way" in out
+    assert "step 1: 20 active trajectories" in out
     assert "a solution was verified" in out
     answers = json.loads(report.read_text())
     assert answers["verified"]

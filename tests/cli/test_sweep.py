@@ -78,25 +78,26 @@ def test_a_sweep_that_is_ended_ends_its_trainings_too(
     folders = [tmp_path / "out" / f"train.seed={seed}" for seed in (0, 1)]
     logs = [folder.with_name(f"{folder.name}.log") for folder in folders]
     deadline = time.monotonic() + 200
-    sweep = subprocess.Popen(
-        [*line, "train.save_every=50", "--out", str(tmp_path / "out"), "--jobs", "2"],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
+    errors = tmp_path / "errors.txt"  # not a pipe: the processes of the queue would keep it open
+    with errors.open("w") as file:
+        sweep = subprocess.Popen(
+            [*line, "train.save_every=50", "--out", str(tmp_path / "out"), "--jobs", "2"],
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            stderr=file,
+            stdout=subprocess.DEVNULL,
+        )
     try:
         while not all(checkpoints_of(folder) for folder in folders):
             assert time.monotonic() < deadline
             assert sweep.poll() is None
             time.sleep(0.1)
         sweep.send_signal(number)
-        _, said = sweep.communicate(timeout=60)
+        sweep.wait(timeout=60)
     finally:
         sweep.kill()
     if number == signal.SIGTERM:
         assert sweep.returncode == 128 + signal.SIGTERM
-        assert said.startswith("The sweep was stopped")
+        assert errors.read_text().splitlines()[-1].startswith("Stopped, and all runs were saved")
     else:  # nobody has waited for the trainings
         while not all(ended(folder) for folder in folders):
             assert time.monotonic() < deadline

@@ -144,7 +144,7 @@ def test_what_cannot_be_scored_is_refused() -> None:
     with pytest.raises(GramError, match="cannot be scored"):
         score({}, [("cc", Pair(ASKED, None))])
     empty = np.zeros((1, 900), dtype=np.int64)
-    with pytest.raises(GramError, match="row 0 holds no grid"):
+    with pytest.raises(GramError, match="row 0 has no grid"):
         collect(IDS, np.array([1]), empty, empty[None], np.ones((1, 1), dtype=np.float32))
     with pytest.raises(GramError, match="same number of rows"):
         collect(IDS, np.array([1, 2]), empty, empty[None], np.ones((1, 1), dtype=np.float32))

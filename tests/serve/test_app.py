@@ -136,7 +136,7 @@ def test_a_deterministic_model_draws_one_trajectory(call: Call, folders: dict[st
         ("queens", {"width": 51}, "width must be at most 50 here, not 51."),
         ("queens", {"depth": 0}, r"Depth: .*greater than or equal to 1\."),
         ("queens", {"width": "many"}, r"Width: .*integer.*\."),
-        ("queens", {"until": "soon"}, r"Until is first, all.*'soon'\."),
+        ("queens", {"until": "soon"}, r"`until` must be first, all.*'soon'\."),
         ("queens", {"until": "51"}, r".*up to 50 here.*"),
         ("queens", {"until": "31s"}, r".*at most 30 seconds.*"),
         ("queens", {"colour": "red"}, r"Colour: Extra inputs are not permitted\."),
@@ -144,8 +144,8 @@ def test_a_deterministic_model_draws_one_trajectory(call: Call, folders: dict[st
         ("digits", {"puzzle": "7"}, r".*unconditionally and takes no puzzle.*"),
         ("digits", {"puzzle": "", "until": "all"}, r".*has no checker.*"),
         ("colouring", {"puzzle": "0-9"}, r"The graph has 10 vertices.*\."),
-        ("colouring", {"puzzle": "/etc/passwd.col"}, r"A graph is written as its edges.*\."),
-        ("colouring", {"puzzle": "secret.col"}, r"A graph is written as its edges.*\."),
+        ("colouring", {"puzzle": "/etc/passwd.col"}, r"A graph must be written as its edges.*\."),
+        ("colouring", {"puzzle": "secret.col"}, r"A graph must be written as its edges.*\."),
     ],
 )
 def test_bad_input_is_422_with_one_sentence(
@@ -161,7 +161,7 @@ def test_bad_input_is_422_with_one_sentence(
 def test_only_models_named_at_the_start_are_served(call: Call) -> None:
     answer = call("POST", "/v1/solve", model="nqueens-8", puzzle=QUEENS)
     assert answer.status_code == 422
-    assert answer.json()["error"].startswith("There is no model 'nqueens-8' here")
+    assert answer.json()["error"].startswith("There is no model 'nqueens-8'.")
 
 
 def test_bodies_and_paths_that_make_no_sense(call: Call) -> None:

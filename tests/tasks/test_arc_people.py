@@ -24,7 +24,7 @@ def pair(asked: list[list[int]], answer: list[list[int]]) -> dict[str, Any]:
         ({"training": "x.json"}, "needs evaluation tasks"),
         ({"augmentations": -1}, "must not be negative"),
         ({"seed": -1}, "must not be negative"),
-        ({"translated_share": 1.5}, "translated_share must be from 0 to 1"),
+        ({"translated_share": 1.5}, "translated_share must be a number from 0 to 1"),
         ({"validation_share": -0.5}, "validation_share must be at least 0 and below 1"),
     ],
 )

@@ -184,7 +184,7 @@ def test_verify_refuses_other_shapes(digits: Digits) -> None:
 def test_nothing_is_the_only_puzzle(digits: Digits) -> None:
     for text in ("", " \n", "-"):
         assert np.array_equal(digits.parse(text), digits.split("test").inputs[0])
-    with pytest.raises(GramError, match="digits draws images from nothing and takes no puzzle"):
+    with pytest.raises(GramError, match="digits generates images unconditionally and takes no puzzle"):
         digits.parse("7")
     assert digits.solutions(digits.parse("")) is None
 

@@ -81,7 +81,7 @@ def test_what_is_put_back_is_found_again_and_the_others_are_left(
     ("changes", "complaint"),
     [
         ({"train": {"pool": 12}}, "multiple of slots"),
-        ({"train": {"pool": 16}, "model": {"supervision": "final"}}, "train.pool is for deep supervision"),
+        ({"train": {"pool": 16}, "model": {"supervision": "final"}}, "train.pool needs deep supervision"),
     ],
 )
 def test_a_pool_that_would_do_nothing_is_refused(
