@@ -32,7 +32,7 @@ from gram.cli.targets import FIGURES, check_apart, check_target
 from gram.config import SampleOptions, settings_text
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate, headlines
-from gram.evaluation.tune import choose_setting, try_settings
+from gram.evaluation.tune import tune_settings
 from gram.experiments.measures import with_most_solutions
 from gram.experiments.scaling import scaling_figure, scaling_study
 from gram.files import locked
@@ -133,10 +133,11 @@ def tune(
     seed: Seed = 0,
     allow_other_data: AllowOtherData = False,
 ) -> None:
-    """Choose depth and temperature on the VALIDATION split, and write them into the model's folder.
+    """Choose depth, temperature and halt_at on the VALIDATION split, and write them into the model's folder.
 
     Among all settings whose accuracy over all samples reaches --accuracy, the one with the highest coverage is chosen;
-    if none does, the one with the highest accuracy.
+    if none does, the one with the highest accuracy. The halting threshold is the one with the fewest steps whose
+    accuracy is within 0.2 points of no halting; it takes effect with --halt.
     """
     folder = own_folder(model)
     check_target(folder / "tuned")  # the folder must be writable
@@ -149,12 +150,19 @@ def tune(
             solver.check_data()
         total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
         with bar(console, "sampling", total) as advance:
-            tried = try_settings(
-                solver, tried_depths, tried_temperatures, width=width, seed=seed, limit=limit, progress=advance
+            tuned = tune_settings(
+                solver,
+                tried_depths,
+                tried_temperatures,
+                accuracy=accuracy,
+                width=width,
+                seed=seed,
+                limit=limit,
+                progress=advance,
             )
-        chosen = choose_setting(tried, accuracy)
-        show_tuning(console, tried, chosen)
-        change_eval_settings(folder, depth=chosen["depth"], temperature=chosen["temperature"])
+        show_tuning(console, tuned)
+        halting = {} if tuned.halt_at is None else {"halt_at": tuned.halt_at}
+        change_eval_settings(folder, depth=tuned.chosen["depth"], temperature=tuned.chosen["temperature"], **halting)
 
 
 def scaling(

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gram.config import settings_text
+from gram.evaluation.tune import HALTING_LOSS, Tuned
 from gram.inference.anytime import Anytime
 from gram.inference.select import RULES
 from gram.result import Result
@@ -149,15 +150,26 @@ def results_text(results: dict[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {percent(value)}" for name, value in results.items())
 
 
-def show_tuning(console: Console, tried: list[dict[str, Any]], chosen: dict[str, Any]) -> None:
-    """Print every setting that was tried, and mark the chosen one."""
+def show_tuning(console: Console, tuned: Tuned) -> None:
+    """Print every setting that was tried, and mark the chosen ones."""
     title = "validation split, headline weighting"
-    table = Table("depth", "temperature", "accuracy", "coverage", title=title, caption=ideal_text(chosen))
-    for item in tried:
-        mark = " <- chosen" if item is chosen else ""
-        shares = percent(item["accuracy_all_samples"]), percent(item["coverage"]) + mark
-        table.add_row(str(item["depth"]), str(item["temperature"]), *shares)
+    table = Table("depth", "temperature", "accuracy", "coverage", title=title, caption=ideal_text(tuned.chosen))
+    for item in tuned.tried:
+        table.add_row(str(item["depth"]), str(item["temperature"]), *_tuned_shares(item, item is tuned.chosen))
     console.print(table)
+    if not tuned.halting:
+        return
+    safe = f"accuracy within {100 * HALTING_LOSS:g} points of no halting, at the fewest steps"
+    caption = f"Chosen: {safe}." if tuned.halt_at is not None else f"None is safe ({safe}): halt_at stays as it is."
+    halting = Table("halt at", "mean steps", "accuracy", "coverage", title="with --halt", caption=caption)
+    for item in [*tuned.halting, {**tuned.chosen, "halt_at": "no halting"}]:
+        shares = _tuned_shares(item, item["halt_at"] == tuned.halt_at)
+        halting.add_row(str(item["halt_at"]), f"{item['mean_steps']:.2f}", *shares)
+    console.print(halting)
+
+
+def _tuned_shares(item: dict[str, Any], chosen: bool) -> tuple[str, str]:
+    return percent(item["accuracy_all_samples"]), percent(item["coverage"]) + (" <- chosen" if chosen else "")
 
 
 def show_study(console: Console, name: str, result: dict[str, Any]) -> None:

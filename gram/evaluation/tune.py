@@ -1,26 +1,49 @@
-"""Choose depth and temperature on the validation split, by a rule that does not depend on the test split."""
+"""Choose depth, temperature and where to halt on the validation split, by rules that do not use the test split."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
-from gram.inference.sample import sample
+from gram.inference.sample import Trajectories, sample
 from gram.models.base import Trained
 
+HALT_AT = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+"""Thresholds of the halt head that are tried."""
+HALTING_LOSS = 0.002
+"""Accuracy over all samples that halting may cost."""
 
-def try_settings(
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was tried and chosen; every item has its settings and all metrics of the validation split."""
+
+    tried: list[dict[str, Any]]
+    """every depth and temperature, without halting"""
+    chosen: dict[str, Any]
+    halting: list[dict[str, Any]]
+    """every threshold `halt_at` at the chosen depth and temperature; empty for a model that has none"""
+    halt_at: float | None
+    """the chosen one; None if none is safe"""
+
+
+def tune_settings(
     trained: Trained,
     depths: list[int],
     temperatures: list[float],
     *,
+    accuracy: float,
     width: int,
     seed: int,
     limit: int | None,
     progress: Callable[[int], None],
-) -> list[dict[str, Any]]:
-    """Evaluate every depth and temperature on the validation split; all depths are read off the same trajectories."""
+) -> Tuned:
+    """Evaluate every depth and temperature on the validation split, choose among them, and choose where to halt.
+
+    All depths and thresholds are read off the same trajectories.
+    """
     if trained.task.scoring != "solutions":
         raise GramError(
             f"Task {trained.task.name} has no accuracy and coverage, by which depth and temperature are chosen."
@@ -29,15 +52,24 @@ def try_settings(
     if not len(examples):
         raise GramError(f"The validation split of {trained.task.name} is empty, so settings cannot be compared.")
     asked = examples.distinct(limit)
-    results = []
+    tried: list[dict[str, Any]] = []
+    best: tuple[dict[str, Any], Trajectories] | None = None
     for temperature in temperatures:
         # No halting, so that every depth of every trajectory is there to be read off.
         options = SampleOptions(width=width, depth=max(depths), temperature=temperature, seed=seed, keep_steps=True)
         drawn = sample(trained.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
         for depth in depths:
             cut = score(trained.task, asked, drawn.at_depth(depth))
-            results.append({"depth": depth, "temperature": temperature, **cut})
-    return results
+            tried.append({"depth": depth, "temperature": temperature, **cut})
+        chosen = choose_setting(tried, accuracy)
+        if best is None or best[0] is not chosen:
+            best = chosen, drawn.at_depth(chosen["depth"])
+    assert best is not None, "there is at least one temperature"
+    chosen, drawn = best
+    halting = []
+    if "halt_at" in trained.model.supported:
+        halting = [{"halt_at": at, **score(trained.task, asked, drawn.halting(at))} for at in HALT_AT]
+    return Tuned(tried, chosen, halting, choose_halting(halting, chosen["accuracy_all_samples"]))
 
 
 def choose_setting(tried: list[dict[str, Any]], accuracy: float) -> dict[str, Any]:
@@ -46,3 +78,9 @@ def choose_setting(tried: list[dict[str, Any]], accuracy: float) -> dict[str, An
     if good:
         return max(good, key=lambda item: item["coverage"])
     return max(tried, key=lambda item: item["accuracy_all_samples"])
+
+
+def choose_halting(tried: list[dict[str, Any]], accuracy: float) -> float | None:
+    """The threshold with the fewest steps whose accuracy (over all samples) is within `HALTING_LOSS` of `accuracy`."""
+    safe = [item for item in tried if item["accuracy_all_samples"] >= accuracy - HALTING_LOSS]
+    return float(min(safe, key=lambda item: item["mean_steps"])["halt_at"]) if safe else None

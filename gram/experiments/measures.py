@@ -12,7 +12,7 @@ from rich.console import Console
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.generation import score_samples
-from gram.evaluation.tune import try_settings
+from gram.evaluation.tune import tune_settings
 from gram.evaluation.votes import score_votes
 from gram.experiments.images import image_rows
 from gram.experiments.scaling import scaling_study
@@ -198,11 +198,11 @@ def settings_grid(
     solver = measured.solver
     total = len(solver.task.split("validation").distinct(limit).rows) * width * len(temperatures)
     with bar(measured.console, "measuring", total) as advance:
-        tried = try_settings(
-            solver, list(depths), list(temperatures), width=width, seed=0, limit=limit, progress=advance
+        tuned = tune_settings(
+            solver, list(depths), list(temperatures), accuracy=1, width=width, seed=0, limit=limit, progress=advance
         )
     shown = ("depth", "temperature", "accuracy", "accuracy_all_samples", "coverage", "uniform_coverage", "intervals")
-    records = [{name: item[name] for name in shown} for item in tried]
+    records = [{name: item[name] for name in shown} for item in tuned.tried]
     return {"records": records, "inputs": limit, "width": width, "training": last_metrics(measured.folder)}
 
 

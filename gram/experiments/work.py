@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from gram.checkpoints.folder import change_eval_settings
-from gram.evaluation.tune import choose_setting, try_settings
+from gram.evaluation.tune import tune_settings
 from gram.experiments.entry import Entry, Run, Scale, Tuning
 from gram.experiments.measures import MEASURES, Measured
 from gram.experiments.results import (
@@ -93,22 +93,23 @@ def _tuned(folder: Path, tuning: Tuning, console: Console) -> dict[str, Any]:
     solver = load(folder)
     total = len(solver.task.split("validation").distinct(tuning.limit).rows) * WIDTH * len(tuning.temperatures)
     with bar(console, "tuning", total) as advance:
-        tried = try_settings(
+        tuned = tune_settings(
             solver,
             list(tuning.depths),
             list(tuning.temperatures),
+            accuracy=tuning.accuracy,
             width=WIDTH,
             seed=0,
             limit=tuning.limit,
             progress=advance,
         )
-    chosen = choose_setting(tried, tuning.accuracy)
+    chosen = tuned.chosen
     change_eval_settings(folder, depth=chosen["depth"], temperature=chosen["temperature"])
     shown = ("depth", "temperature", "accuracy_all_samples", "coverage")
     content = {
         "rule": asdict(tuning),
         "chosen": {name: chosen[name] for name in shown},
-        "tried": [{name: item[name] for name in shown} for item in tried],
+        "tried": [{name: item[name] for name in shown} for item in tuned.tried],
     }
     write_json(path, content)
     return content

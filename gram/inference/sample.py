@@ -93,7 +93,22 @@ class Trajectories:
             self.step_values[:, :, depth - 1],
             self.step_confidence[:, :, depth - 1],
             self.steps.clip(max=depth),
+            self.step_outputs[:, :, :depth],
+            self.step_values[:, :, :depth],
+            self.step_confidence[:, :, :depth],
         )
+
+    def halting(self, halt_at: float) -> "Trajectories":
+        """These trajectories as if each had ended at its first confidence above `halt_at`; they kept their steps."""
+        if self.step_outputs is None or self.step_values is None or self.step_confidence is None:
+            raise ValueError("sample with keep_steps to read off where trajectories halt")
+        sure = self.step_confidence > halt_at
+        last = np.where(sure.any(axis=2), sure.argmax(axis=2), self.steps - 1)[:, :, None]  # [puzzles, width, 1]
+        values, confidence = (
+            np.take_along_axis(kept, last, axis=2)[:, :, 0] for kept in (self.step_values, self.step_confidence)
+        )
+        outputs = np.take_along_axis(self.step_outputs, last[..., None], axis=2)[:, :, 0]
+        return Trajectories(outputs, values, confidence, last[:, :, 0] + 1)
 
     def joined(self, more: "Trajectories") -> "Trajectories":
         """Append more trajectories of the same puzzles."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
-from gram.evaluation.tune import choose_setting, try_settings
+from gram.evaluation.tune import HALT_AT, HALTING_LOSS, choose_halting, choose_setting, tune_settings
 from gram.models.reasoner import Reasoner
 from gram.solver import Solver
 from gram.tasks.nqueens import NQueens
@@ -35,7 +35,7 @@ def test_nothing_is_chosen_without_a_validation_split(
 ) -> None:
     solver = Solver(queens_model().eval(), NQueens(size=5, validation_share=0), queens_recipe())
     with pytest.raises(GramError, match="The validation split of nqueens-5 is empty"):
-        try_settings(solver, [1], [1.0], width=1, seed=0, limit=5, progress=lambda _: None)
+        tune_settings(solver, [1], [1.0], accuracy=0.9, width=1, seed=0, limit=5, progress=lambda _: None)
 
 
 def test_every_setting_has_the_figures_of_its_own_evaluation(
@@ -43,7 +43,9 @@ def test_every_setting_has_the_figures_of_its_own_evaluation(
 ) -> None:
     solver = Solver(queens_model().eval(), queens, queens_recipe())
     counted: list[int] = []
-    tried = try_settings(solver, [1, 3], [0.5, 1.0], width=4, seed=2, limit=5, progress=counted.append)
+    tuned = tune_settings(solver, [1, 3], [0.5, 1.0], accuracy=0.9, width=4, seed=2, limit=5, progress=counted.append)
+    tried = tuned.tried
+    assert tuned.chosen == choose_setting(tried, 0.9)
     assert sum(counted) == 2 * 4 * 5
     assert sorted((item["depth"], item["temperature"]) for item in tried) == [(1, 0.5), (1, 1.0), (3, 0.5), (3, 1.0)]
     for item in tried:
@@ -51,3 +53,37 @@ def test_every_setting_has_the_figures_of_its_own_evaluation(
         expected = evaluate(solver.model, queens, "validation", options, limit=5)
         for name in ("accuracy", "accuracy_all_samples", "coverage", "mean_steps", "headline_rows"):
             assert item[name] == pytest.approx(expected[name]), name
+    assert [item["halt_at"] for item in tuned.halting] == list(HALT_AT)
+    assert len({item["mean_steps"] for item in tuned.halting}) > 1 or tuned.chosen["depth"] == 1
+    for item in tuned.halting:
+        settled = {name: tuned.chosen[name] for name in ("depth", "temperature")}
+        options = solver.with_options(**settled, width=4, seed=2, halt=True, halt_at=item["halt_at"])
+        expected = evaluate(solver.model, queens, "validation", options, limit=5)
+        for name in ("accuracy", "accuracy_all_samples", "coverage", "mean_steps"):
+            assert item[name] == pytest.approx(expected[name]), name
+
+
+def test_a_model_without_a_threshold_gets_none(
+    queens: NQueens, queens_model: Callable[..., Reasoner], queens_recipe: Callable[..., Recipe]
+) -> None:
+    solver = Solver(queens_model(halting="q_learning").eval(), queens, queens_recipe())
+    tuned = tune_settings(solver, [2], [1.0], accuracy=0.9, width=2, seed=0, limit=3, progress=lambda _: None)
+    assert (tuned.halting, tuned.halt_at) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "chosen"),
+    [
+        ((0.90, 0.9885, 0.99), 0.9),  # the fewest steps among those within 0.2 points
+        ((0.90, 0.987, 0.99), 0.99),
+        ((0.90, 0.95, 0.98), None),
+        ((0.995, 0.99, 0.99), 0.5),
+    ],
+)
+def test_halting_costs_next_to_nothing(accuracies: tuple[float, ...], chosen: float | None) -> None:
+    assert pytest.approx(0.002) == HALTING_LOSS
+    tried = [
+        {"halt_at": at, "accuracy_all_samples": accuracy, "mean_steps": steps}
+        for at, accuracy, steps in zip((0.5, 0.9, 0.99), accuracies, (1.5, 2.5, 4.0), strict=True)
+    ]
+    assert choose_halting(tried, 0.99) == chosen

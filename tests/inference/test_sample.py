@@ -70,7 +70,7 @@ def test_a_wider_run_begins_with_the_narrower(model: Reasoner) -> None:
 def test_a_shallower_depth_is_read_off_with_its_own_values(model: Reasoner) -> None:
     deep = sample(model, puzzles(4), replace(OPTIONS, depth=6))
     for depth in (1, 4):
-        assert_same(deep.at_depth(depth), sample(model, puzzles(4), replace(OPTIONS, depth=depth, keep_steps=False)))
+        assert_same(deep.at_depth(depth), sample(model, puzzles(4), replace(OPTIONS, depth=depth)))
     assert not np.allclose(deep.at_depth(1).values, deep.values)  # the heads change their minds on the way
 
 
