@@ -13,7 +13,6 @@ from gram.cli.report import answers_as_json, results_text, show_answers, watch_s
 from gram.cli.solve_file import solve_file
 from gram.cli.targets import FIGURES, check_apart, check_target
 from gram.errors import GramError
-from gram.plots.boards import trajectories_figure
 
 
 def models(json_file: JsonFile = None) -> None:
@@ -87,7 +86,7 @@ def solve(
         result = solver.solve(given, until=until, rule=chosen_by, **options)
     show_answers(console, result, 4 if show is None else show)
     if figure is not None:
-        trajectories_figure(result, figure)
+        result.plot(figure)
         say(f"Boards over the steps: {figure}")
     write_json(json_file, answers_as_json(result))
     if not result.verified:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gram.config import ModelConfig
 from gram.models.images import PatchEncoder
-from gram.models.layers import SwiGLU
+from gram.models.layers import Embedding, SwiGLU
 from gram.models.symbols import Symbols
 
 OUTPUT_SCALE = 0.1
@@ -123,12 +123,12 @@ class Guidance(nn.Module):
         self.symbols = symbols
         self.prior = GaussianHead(config)
         self.posterior = GaussianHead(config)
-        self.targets: nn.Embedding | PatchEncoder
+        self.targets: Embedding | PatchEncoder
         if config.image is not None:
             self.targets = PatchEncoder(config.dim, config.image, config.patch)
         else:
             # One row more than the vocabulary: the last one stands for "no label here".
-            self.targets = nn.Embedding((vocab_size if symbols is None else symbols.kinds) + 1, config.dim)
+            self.targets = Embedding((vocab_size if symbols is None else symbols.kinds) + 1, config.dim)
 
     def embed_targets(self, targets: Tensor) -> Tensor:
         """targets [batch, length], negative where unlabelled -> e_y [batch, positions, dim]."""

@@ -133,6 +133,15 @@ class Linear(nn.Linear):
             nn.init.zeros_(self.bias)
 
 
+class Embedding(nn.Embedding):
+    """torch's, which is left as it is where it has no memory: its weights would take seconds to initialise there."""
+
+    def reset_parameters(self) -> None:
+        """Initialise; called by torch's constructor."""
+        if not self.weight.is_meta:
+            super().reset_parameters()
+
+
 class SwiGLU(nn.Module):
     """`down(silu(gate(x)) * up(x))` over the last axis; gate and up are one multiply."""
 

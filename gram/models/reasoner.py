@@ -88,8 +88,9 @@ class Reasoner(Model):
         self.fewest_rows = FEWEST_IMAGES if config.mixing == "tokens" and convolutions_are_faster() else 1
         """rows in a group below which the faster multiply over tokens would be missed"""
         # z_0 is drawn once and kept in the checkpoint: never trained, never redrawn.
-        self.register_buffer("h_init", torch.randn(config.dim))
-        self.register_buffer("l_init", torch.randn(config.dim))
+        for name in ("h_init", "l_init"):
+            state = torch.empty(config.dim)
+            self.register_buffer(name, state if state.is_meta else state.normal_())
         # A model that is supervised only at the end makes all its transitions in one update.
         deep = config.supervision == "deep"
         self.steps_per_example = config.supervision_steps if deep else 1
