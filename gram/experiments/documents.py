@@ -56,7 +56,12 @@ def outdated_documents() -> Iterator[str]:
 
 
 def write_documents() -> list[str]:
-    """Make everything anew that differs from what the results say, and return what was written."""
+    """Make everything anew that differs from what the results say, and return what was written.
+
+    `GramError` outside a checkout: there the results are not at hand, and the recipes belong to an installed package.
+    """
+    if not RECIPES.resolve().is_relative_to(Path.cwd()):
+        raise GramError("--write rewrites the documents and recipes of gram's repository: run it in a checkout of it.")
     written = []
     for path in DOCUMENTS:
         if path.is_file() and (text := fill_blocks(path.read_text())) != path.read_text():

@@ -188,6 +188,15 @@ def test_readme_docs_figures_and_recipes_say_what_the_results_say(monkeypatch: p
     assert list(documents.outdated_documents()) == [], "run `gram reproduce --write`"
 
 
+def test_nothing_is_written_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = documents.RECIPES / "nqueens-8" / "gram.yaml"
+    before = recipe.read_text()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GramError, match="in a checkout"):
+        documents.write_documents()
+    assert recipe.read_text() == before
+
+
 def test_the_grid_of_the_objective_is_read_from_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     entry = find_entry("objective")
