@@ -52,8 +52,8 @@ COMMANDS: dict[str, dict[str, Command]] = {
     STUDY: {
         "eval": Command("evaluation:evaluate_model", "Evaluate a model on held-out inputs."),
         "compare": Command("comparing:compare", "Compare two models on the same inputs, with intervals."),
-        "scaling": Command("evaluation:scaling", "Measure accuracy over depth x width for every selection rule."),
-        "latent": Command("evaluation:latent", "Plot latent trajectories of one puzzle over the loss landscape."),
+        "scaling": Command("studies:scaling", "Measure accuracy over depth x width for every selection rule."),
+        "latent": Command("studies:latent", "Plot latent trajectories of one puzzle over the loss landscape."),
         "likelihood": Command("generation:likelihood", "Measure the likelihood of held-out answers."),
         "images": Command("generation:images", "Compare image generators by Inception Score and FID."),
         "score": Command("generation:score", "Compute Inception Score and FID of a file of images."),
