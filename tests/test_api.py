@@ -179,3 +179,11 @@ def test_a_model_is_pushed_to_the_hub_as_the_folder_that_load_reads(
     again = gram.load(pushed)
     assert np.array_equal(again.solve(BOARD, width=2).best, solver.solve(BOARD, width=2).best)
     assert (pushed / "README.md").read_text() == (solver.folder / "README.md").read_text()  # type: ignore[operator]
+
+
+def test_a_solver_is_saved_over_its_own_folder(tmp_path: Path) -> None:
+    gram.load("nqueens-8").save_pretrained(tmp_path)
+    solver = gram.load(tmp_path)
+    card = (tmp_path / "README.md").read_text()
+    solver.save_pretrained(tmp_path)
+    assert (tmp_path / "README.md").read_text() == card
