@@ -1,7 +1,7 @@
 """Speed of gram beside the published TRM at equal sizes, both interleaved in one run on one thread of a CPU.
 
     git clone https://github.com/SamsungSAILMontreal/TinyRecursiveModels ../trm && pip install einops
-    python benchmarks/published.py ../trm
+    python benchmarks/published.py ../trm --json results/speed/published.json
 
 Times are CPU times, so that other work on the machine counts little. A training step is a forward and a backward pass
 and an update; ours also clips gradients, averages weights and deals examples, and theirs does not. A step of inference
@@ -10,6 +10,7 @@ against the fastest large matrix multiply of this machine.
 """
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -141,12 +142,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path, help="a checkout of SamsungSAILMontreal/TinyRecursiveModels")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="write the measurements to this file")
     arguments = parser.parse_args()
     if not (arguments.checkout / "models" / "recursive_reasoning" / "trm.py").is_file():
         parser.error(f"{arguments.checkout} is no checkout of the published TRM: it has no trm.py.")
     sys.path.insert(0, str(arguments.checkout))
     torch.set_num_threads(1)
     keep_freed_memory()
+    measured: list[dict[str, Any]] = []
     for mixing in MIXINGS:
         trainer = ours(mixing)
         examples = trainer.feeder.examples
@@ -162,11 +165,31 @@ def main() -> None:
             seconds = interleaved(steps, arguments.repeats)
             best = peak()
             fractions = [count_flops(step) / 1e9 / s / best for step, s in zip(steps, seconds, strict=True)]
+            measured.append(
+                {
+                    "mixing": mixing,
+                    "what": name,
+                    "parameters": {"published": counts[0], "gram": counts[1]},
+                    "cpu_seconds": {"published": round(seconds[0], 4), "gram": round(seconds[1], 4)},
+                    "fraction_of_peak": {"published": round(fractions[0], 3), "gram": round(fractions[1], 3)},
+                    "ratio": round(seconds[0] / seconds[1], 2),
+                    "peak_gflops": round(best, 1),
+                }
+            )
             print(
                 f"  {name}: published {seconds[0]:.3f} s ({fractions[0]:.0%} of the peak), ours {seconds[1]:.3f} s "
                 f"({fractions[1]:.0%}), ratio {seconds[0] / seconds[1]:.2f}; peak {best:.0f} GFLOP/s",
                 flush=True,
             )
+    if arguments.json is not None:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(
+            json.dumps(
+                {"instructions": torch.backends.cpu.get_cpu_capability(), "torch": torch.__version__, "rows": measured},
+                indent=1,
+            )
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -46,7 +46,10 @@ def train(
     ] = None,
     allow_other_data: AllowOtherData = False,
     start: Annotated[
-        str | None, typer.Option("--from", help="Start from the weights of this model instead of random ones.")
+        str | None,
+        typer.Option(
+            "--from", help="Start from the weights of this model, widened if need be, instead of random ones."
+        ),
     ] = None,
 ) -> None:
     """Train a model by a recipe and evaluate it on the test split. SIGTERM and Ctrl-C save the run first."""

@@ -8,12 +8,13 @@ import torch
 from rich.console import Console
 
 from gram.checkpoints.card import write_card
-from gram.checkpoints.folder import WEIGHTS_FILE, load_weights, save_model, stored_eval
+from gram.checkpoints.folder import WEIGHTS_FILE, load_model, load_weights, save_model, stored_eval
 from gram.config import Recipe, settings_text
 from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate, headlines
 from gram.files import remove_leftovers, write_json
 from gram.machine import check_precision, choose_device, keep_freed_memory
+from gram.models.widen import can_widen, widen
 from gram.progress import TrainingBar, bar
 from gram.tasks import make_task
 from gram.tasks.base import Examples, SplitName
@@ -159,10 +160,14 @@ class Run:
             self.console.print(f"Warning: {error} It will be rewritten with the sampling settings of the recipe.")
 
     def start_from(self, folder: Path) -> None:
-        """Load the weights of a trained model of the same shape."""
+        """Load the weights of a trained model of the same shape, or of one that can be widened to it."""
         trainer = self.trainer
+        trained, *_ = load_model(folder)
         for model in (trainer.model, trainer.ema):
-            load_weights(model, folder / WEIGHTS_FILE)
+            if can_widen(trained, model):
+                widen(trained, model)
+            else:
+                load_weights(model, folder / WEIGHTS_FILE)
         trainer.pool = trainer.empty_pool()  # with the z_0 of these weights
         self.started = True
 
