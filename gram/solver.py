@@ -39,13 +39,7 @@ class Solver:
     """
 
     def __init__(
-        self,
-        model: "Model",
-        task: Task,
-        recipe: Recipe,
-        *,
-        split_hash: str | None = None,
-        folder: Path | None = None,
+        self, model: "Model", task: Task, recipe: Recipe, *, split_hash: str | None = None, folder: Path | None = None
     ) -> None:
         self.model = model
         self.task = task
@@ -203,12 +197,7 @@ class Solver:
         ]
 
     def evaluate(
-        self,
-        split: SplitName = "test",
-        *,
-        limit: int | None = None,
-        progress: Progress | None = None,
-        **options: Any,
+        self, split: SplitName = "test", *, limit: int | None = None, progress: Progress | None = None, **options: Any
     ) -> dict[str, Any]:
         """Return all metrics on a split of the task (its first `limit` inputs), with every setting; JSON-ready."""
         chosen = self.with_options(**options)

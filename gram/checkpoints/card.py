@@ -39,24 +39,15 @@ The recipe that it was trained by is in `config.json`.
 def write_card(folder: Path, result: Mapping[str, Any], metrics: tuple[str, ...], settings: str) -> None:
     """Write the card from an evaluation (`result`), of which it reports `metrics`, sampled with `settings`."""
     results = {name: round(float(result[name]), 4) for name in metrics}
-    dataset = {
-        "type": result["task"],
-        "name": result["task"],
-        "split": result["split"],
-        "revision": result["split_hash"],
-    }
+    task, split = result["task"], result["split"]
+    dataset = {"type": task, "name": task, "split": split, "revision": result["split_hash"]}
     measured = [{"type": name, "value": value} for name, value in results.items()]
-    about = {"task": result["task"], "parameters": result["parameters"], "settings": settings, "results": results}
+    reported = [{"task": {"type": "reasoning"}, "dataset": dataset, "metrics": measured}]
     header = {
         "library_name": "gram-reasoning",
         "tags": ["recursive-reasoning"],
-        "model-index": [
-            {
-                "name": folder.name,
-                "results": [{"task": {"type": "reasoning"}, "dataset": dataset, "metrics": measured}],
-            }
-        ],
-        "gram": about,
+        "model-index": [{"name": folder.name, "results": reported}],
+        "gram": {"task": task, "parameters": result["parameters"], "settings": settings, "results": results},
     }
     text = TEXT.format(
         header=yaml.safe_dump(header, sort_keys=False),

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
+from gram.config.dependent import flat
 from gram.errors import GramError
 
 METADATA = "gram"
@@ -41,13 +42,10 @@ class Header:
                 raise GramError(f"{source}: {name} is {size}, which does not fit the weights in {self.path}.")
 
 
-def _sizes(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _sizes(value, f"{prefix}{key}.")
-        for number in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(number, int):
-                yield prefix + key, number
+def _sizes(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for key, value in flat(settings):
+        numbers = value if isinstance(value, (list, tuple)) else (value,)
+        yield from ((key, number) for number in numbers if isinstance(number, int))
 
 
 def read_header(path: Path) -> Header:
@@ -89,15 +87,8 @@ def digest_of(tensors: dict[str, Tensor], *more: str) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(
-            tensor.detach()
-            .cpu()
-            .clone(memory_format=torch.contiguous_format)
-            .flatten()
-            .view(torch.uint8)
-            .numpy()
-            .tobytes()
-        )
+        plain = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        digest.update(plain.flatten().view(torch.uint8).numpy().tobytes())
     for text in more:
         digest.update(f"{len(text)} {text}".encode())
     return digest.hexdigest()

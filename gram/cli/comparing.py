@@ -5,19 +5,17 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from gram.cli.options import AllowOtherData, JsonFile, Limit, Loading, Seed, Split, console, say, write_json
+from gram.cli.options import AllowOtherData, JsonFile, Limit, Loading, Model, Seed, Split, console, say, write_json
 from gram.cli.report import percent
 from gram.cli.targets import check_apart, check_target
 from gram.config import settings_text
 from gram.evaluation.compare import compare_outcomes, outcomes
 from gram.progress import bar
 
-OTHER = "A shipped model (see `gram models`), a model folder, or a Hugging Face hub id."
-
 
 def compare(
-    a: Annotated[str, typer.Argument(help=OTHER)],
-    b: Annotated[str, typer.Argument(help=OTHER)],
+    a: Model,
+    b: Model,
     *,
     loading: Loading,
     split: Split = "test",
@@ -62,13 +60,7 @@ def show_comparison(a: str, b: str, found: dict[str, Any], title: str) -> None:
             low, high = (f"{100 * bound:+.1f}" for bound in each["interval"])
             verdict = "not clear" if not each["clear"] else "B is higher" if each["difference"] > 0 else "A is higher"
             label = f"{weighting.replace('_', ' ')}: {name.replace('_', ' ').replace('.', ' by ')}"
-            table.add_row(
-                label,
-                percent(each["a"]),
-                percent(each["b"]),
-                f"{100 * each['difference']:+.1f}",
-                f"{low} to {high}",
-                verdict,
-            )
+            shown = (percent(each["a"]), percent(each["b"]), f"{100 * each['difference']:+.1f}", f"{low} to {high}")
+            table.add_row(label, *shown, verdict)
         table.add_section()
     console.print(table)

@@ -34,8 +34,7 @@ AllowOtherData = Annotated[
     bool, typer.Option("--allow-other-data", help="Accept data that has changed since the model was trained.")
 ]
 Network = Annotated[
-    Literal["classifier", "inception"],
-    typer.Option(help="Feature extractor: the shipped classifier, or Inception."),
+    Literal["classifier", "inception"], typer.Option(help="Feature extractor: the shipped classifier, or Inception.")
 ]
 
 

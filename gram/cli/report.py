@@ -1,6 +1,7 @@
 """The output of the command line: tables, and boards side by side."""
 
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Any
 
 from rich.console import Console
@@ -105,8 +106,7 @@ def _generation_table(result: dict[str, Any], title: str) -> Table:
 def show_samples(console: Console, task: Task, samples: Tokens, scores: dict[str, Any]) -> None:
     """Print samples [count, length] side by side, and the scores of all of them."""
     boards = [(f"sample {number + 1}", task.render(tokens)) for number, tokens in enumerate(samples)]
-    for row in _rows_that_fit(boards, console.width):
-        console.print(side_by_side(row) + "\n", markup=False, highlight=False)
+    _show_boards(console, boards)
     console.print(_generation_table(scores, f"{task.name}, from a blank input"))
 
 
@@ -190,8 +190,7 @@ def show_answers(console: Console, result: Result, most: int) -> None:
     if not result.verified:
         title = "NOT a solution" if result.task.has_rules else "answer, not checked"
         boards.append((title, result.task.render(result.best, result.given)))
-    for row in _rows_that_fit(boards, console.width):
-        console.print(side_by_side(row) + "\n", markup=False, highlight=False)
+    _show_boards(console, boards)
     known = result.task.solutions(result.given)
     of_all = "" if known is None else f" of {len(known)}"
     found = (
@@ -224,13 +223,9 @@ def watch_search(console: Console, solver: Solver, search: Anytime, rule: Any) -
 
 def side_by_side(boards: list[Board]) -> str:
     """Join titled text boards into one block."""
-    columns = []
-    for title, text in boards:
-        lines = [title, *text.splitlines()]
-        columns.append([line.ljust(_width((title, text))) for line in lines])
-    height = max(map(len, columns))
-    padded = [column + [" " * len(column[0])] * (height - len(column)) for column in columns]
-    return "\n".join((" " * GAP).join(row).rstrip() for row in zip(*padded, strict=True))
+    rows = zip_longest(*([title, *text.splitlines()] for title, text in boards), fillvalue="")
+    widths = [_width(board) for board in boards]
+    return "\n".join((" " * GAP).join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 def _width(board: Board) -> int:
@@ -238,17 +233,18 @@ def _width(board: Board) -> int:
     return max(len(title), *map(len, text.splitlines()))
 
 
-def _rows_that_fit(boards: list[Board], width: int) -> list[list[Board]]:
-    """Break a row of boards where the terminal ends."""
+def _show_boards(console: Console, boards: list[Board]) -> None:
+    """Print boards side by side, in as many rows as the width of the terminal needs."""
     rows: list[list[Board]] = []
     used = 0
     for board in boards:
-        if not rows or used + _width(board) > width:
+        if not rows or used + _width(board) > console.width:
             rows.append([])
             used = 0
         rows[-1].append(board)
         used += _width(board) + GAP
-    return rows
+    for row in rows:
+        console.print(side_by_side(row) + "\n", markup=False, highlight=False)
 
 
 def answers_as_json(result: Result) -> dict[str, Any]:

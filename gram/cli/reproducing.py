@@ -11,7 +11,7 @@ from gram.cli.options import console, refuse_ignored, say
 from gram.errors import GramError
 from gram.experiments.check import Compared, check_shipped
 from gram.experiments.documents import outdated_documents, write_documents
-from gram.experiments.entry import Entry, Run, Scale
+from gram.experiments.entry import Entry, Scale
 from gram.experiments.registry import ENTRIES, find_entry, select_runs
 from gram.experiments.reproduce import Overview, jobs_of, overview, queue_folder, write_outputs
 from gram.experiments.results import State, log_file
@@ -140,13 +140,9 @@ def _run(
 
 def _here(found: Overview, scale: Scale, threads: int, change: list[str]) -> None:
     """Run what is missing one after another in this process."""
-    together: dict[tuple[str, int], list[Run]] = {}
-    for piece in found.pieces:
-        if piece.state != "done":
-            key = (piece.run.shipped or piece.run.training, piece.seed)
-            together.setdefault(key, []).append(piece.run)
-    for (_, seed), runs in together.items():
-        execute(found.entry, runs, seed, scale, console, threads=threads, extra=change)
+    for pieces in found.by_training("done"):
+        runs = [piece.run for piece in pieces]
+        execute(found.entry, runs, pieces[0].seed, scale, console, threads=threads, extra=change)
 
 
 def _show(found: Overview) -> None:

@@ -65,13 +65,8 @@ def solve(
     if (puzzle is None) == (file is None) or (file is None) != (out is None):
         raise GramError("Give a puzzle, or --file with the puzzles and --out for the answers.")
     if file is not None and out is not None:
-        for name, value in (
-            ("until", until),
-            ("watch", watch or None),
-            ("figure", figure),
-            ("json", json_file),
-            ("show", show),
-        ):
+        single = {"until": until, "watch": watch or None, "figure": figure, "json": json_file, "show": show}
+        for name, value in single.items():
             if value is not None:
                 raise GramError(f"--{name} is for a single puzzle: leave it out with --file.")
         raise typer.Exit(0 if solve_file(console, model, file, out, sampling, rule) else 3)

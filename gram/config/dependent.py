@@ -74,19 +74,10 @@ DEPENDENCIES = (
 )
 
 
-def check_dependent(
-    given: Mapping[str, Any],
-    content: Mapping[str, Any],
-    settled: Settled,
-    source: str,
-) -> None:
-    """Raise `GramError` for a setting of the user that has no effect.
+def check_dependent(given: Mapping[str, Any], content: Mapping[str, Any], settled: Settled, source: str) -> None:
+    """Raise `GramError` for a setting of the user (`given`, in sections) that has no effect.
 
-    Args:
-        given: what the user's own file and overrides set, in sections.
-        content: all settings, in sections, with those of the base recipes.
-        settled: makes the settings of a run, with all defaults, out of sections.
-        source: names the recipe in the error.
+    `content` has all settings, with those of the base recipes; `settled` makes the settings of a run of such sections.
     """
     settings = dict(flat(settled(content)))
     for key, _ in flat(given):

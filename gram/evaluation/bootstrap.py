@@ -33,33 +33,33 @@ class Difference:
         return not self.interval[0] <= 0 <= self.interval[1]
 
 
-def weighted_interval(values: Floats, weights: Floats, *, seed: int = 0) -> Floats:
+def weighted_interval(values: Floats, weights: Floats) -> Floats:
     """Return the interval [metrics, 2] of each weighted mean of values [inputs, metrics], weights [inputs, metrics].
 
     Inputs that count for nothing in a column of weights are not drawn for any: columns must agree on them.
     """
     counted = (weights > 0).any(axis=1)
     values, weights = values[counted], weights[counted]
-    means = [(counts @ (values * weights)) / (counts @ weights) for counts in _resamples(len(values), seed)]
+    means = [(counts @ (values * weights)) / (counts @ weights) for counts in _resamples(len(values))]
     return np.percentile(np.concatenate(means), PERCENTILES, axis=0).T
 
 
-def mean_interval(values: Floats, *, seed: int = 0) -> tuple[float, float]:
+def mean_interval(values: Floats) -> tuple[float, float]:
     """Return the interval of the mean of values [inputs]."""
-    low, high = weighted_interval(values[:, None], np.ones((len(values), 1)), seed=seed)[0]
+    low, high = weighted_interval(values[:, None], np.ones((len(values), 1)))[0]
     return float(low), float(high)
 
 
-def paired_difference(a: Floats, b: Floats, weights: Floats, *, seed: int = 0) -> Difference:
+def paired_difference(a: Floats, b: Floats, weights: Floats) -> Difference:
     """Compare the weighted means of a and b [inputs], outcomes of two models on the same inputs."""
-    low, high = weighted_interval((b - a)[:, None], weights[:, None], seed=seed)[0]
+    low, high = weighted_interval((b - a)[:, None], weights[:, None])[0]
     first, second = (float(np.average(values, weights=weights)) for values in (a, b))
     return Difference(first, second, second - first, (float(low), float(high)))
 
 
-def _resamples(inputs: int, seed: int) -> Iterator[Floats]:
+def _resamples(inputs: int) -> Iterator[Floats]:
     """Yield how often each input is drawn, [resamples, inputs], a part of all resamples at a time."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     part = max(1, min(RESAMPLES, AT_ONCE // max(1, inputs)))
     for start in range(0, RESAMPLES, part):
         rows = min(part, RESAMPLES - start)

@@ -59,20 +59,17 @@ def evaluate(
     if not len(examples):
         raise GramError(f"The {split} split of {task.name} is empty: there is nothing to evaluate.")
     asked = examples.distinct(limit)
+    more: dict[str, Any] = {"puzzle_ids": asked.puzzle_ids, "progress": progress}
     if resampling is not None:
         if not model.recursive:
             raise GramError("Only trajectories of a recursive model can be resampled.")
-        trajectories = search(
-            cast(Reasoner, model), asked.inputs, options, resampling, puzzle_ids=asked.puzzle_ids, progress=progress
-        )
+        trajectories = search(cast(Reasoner, model), asked.inputs, options, resampling, **more)
     elif fabric is None:
-        trajectories = sample(model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
+        trajectories = sample(model, asked.inputs, options, **more)
     else:
         from gram.inference.sharded import sample_together
 
-        trajectories = sample_together(
-            fabric, model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress
-        )
+        trajectories = sample_together(fabric, model, asked.inputs, options, **more)
     settings = options.only(model.supported - {"keep_steps", "keep_states"})
     extra: dict[str, Any] = {}
     if resampling is not None:

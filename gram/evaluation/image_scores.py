@@ -5,23 +5,23 @@ compared with grey ones, as in the paper, although the generated ones are black 
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from rich.console import Console
 from torch import Tensor, nn
 
 from gram.errors import GramError
 from gram.machine import choose_device
+from gram.progress import bar
 from gram.tasks.images import MNIST, WHITE, BinaryImages, Digits
 from gram.tasks.store import cached_arrays
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from torchmetrics.image.fid import FrechetInceptionDistance
 
 Network = Literal["classifier", "inception"]
@@ -65,7 +65,7 @@ def image_scores(
     batch: int = BATCH,
     device: str = "auto",
     seed: int = 0,
-    console: "Console | None" = None,
+    console: Console | None = None,
 ) -> ImageScores:
     """Score images of MNIST (28 x 28) or of digits (8 x 8) against the grey images of the same data.
 
@@ -187,7 +187,7 @@ def _frechet(width: int) -> "FrechetInceptionDistance":
 
 
 def _network(
-    network: Network, task: type[BinaryImages], real: int | None, batch: int, device: str, console: "Console | None"
+    network: Network, task: type[BinaryImages], real: int | None, batch: int, device: str, console: Console | None
 ) -> tuple[Look, dict[str, Tensor], str]:
     """Return the network, the statistics of its real images, and the reason if it has no logits."""
     if network == "classifier":
@@ -219,11 +219,11 @@ def _network(
 
 @torch.inference_mode()
 def _look_at(
-    pixels: Pixels, look: Look, batch: int, device: str, label: str, console: "Console | None"
+    pixels: Pixels, look: Look, batch: int, device: str, label: str, console: Console | None
 ) -> tuple[Tensor, Tensor | None]:
     """Return features and logits of all images, in doubles: Frechet distances of similar sets cancel many digits."""
     features, logits = [], []
-    with _progress(console, label, len(pixels)) as advance:
+    with bar(console or Console(quiet=True), label, len(pixels)) as advance:
         for some in torch.split(torch.from_numpy(pixels), batch):
             seen, classes = look(some.to(device))
             features.append(seen.cpu().double())
@@ -231,14 +231,3 @@ def _look_at(
                 logits.append(classes.cpu().double())
             advance(len(some))
     return torch.cat(features), torch.cat(logits) if logits else None
-
-
-@contextmanager
-def _progress(console: "Console | None", label: str, total: int) -> Iterator[Callable[[int], None]]:
-    if console is None:
-        yield lambda count: None
-        return
-    from gram.progress import bar
-
-    with bar(console, label, total) as advance:
-        yield advance

@@ -30,13 +30,17 @@ class Likelihood:
     meaning: str
 
 
+def tensors_of(model: Model, examples: Examples, rows: slice) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return inputs and targets [rows, length] on the model's device, and puzzle ids [rows] if it has embeddings."""
+    pair = (examples.inputs, examples.targets)
+    inputs, targets = (torch.from_numpy(np.array(part[rows])).to(model.device) for part in pair)
+    if model.puzzle_embeddings is None or examples.puzzle_ids is None:
+        return inputs, targets, None
+    return inputs, targets, torch.from_numpy(examples.puzzle_ids[rows]).to(model.device)
+
+
 def likelihood(
-    model: Model,
-    examples: Examples,
-    *,
-    limit: int | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
+    model: Model, examples: Examples, *, limit: int | None = None, seed: int = 0, progress: Progress | None = None
 ) -> Likelihood:
     """Measure log p(target | input) of the first `limit` rows, summed over the tokens of the answer.
 
@@ -52,11 +56,7 @@ def likelihood(
     def measure(start: int, check: Check) -> Tensor:
         check()
         rows = slice(start, min(start + ROWS, count))
-        pair = (examples.inputs, examples.targets)
-        inputs, targets = (torch.from_numpy(np.array(part[rows])).to(model.device) for part in pair)
-        ids = None
-        if model.puzzle_embeddings is not None and examples.puzzle_ids is not None:
-            ids = torch.from_numpy(examples.puzzle_ids[rows]).to(model.device)
+        inputs, targets, ids = tensors_of(model, examples, rows)
         # Every group of rows has noise of its own.
         found = model.log_likelihood(inputs, targets, puzzle_ids=ids, seed=seed * 2**20 + start).cpu()
         if progress is not None:

@@ -42,14 +42,20 @@ class PerInput:
     """1 if the answer that a rule chooses among all trajectories is valid"""
 
 
-def measure(task: Task, inputs: Tokens, trajectories: Trajectories, rules: Sequence[Rule] = RULES) -> PerInput:
-    """Verify the outputs for inputs [inputs, length] and compare them with all solutions."""
+def measure(
+    task: Task,
+    inputs: Tokens,
+    trajectories: Trajectories,
+    rules: Sequence[Rule] = RULES,
+    solutions: Sequence[Tokens] | None = None,
+) -> PerInput:
+    """Verify the outputs for inputs [inputs, length] and compare them with all solutions, listed here if not given."""
     count, width, length = trajectories.outputs.shape
     outputs = task.canonical(trajectories.outputs.reshape(-1, length))
     verdict = task.verify(np.repeat(inputs, width, axis=0), outputs)
     valid, conflicts = verdict.valid.reshape(count, width), verdict.conflicts.reshape(count, width)
     outputs = outputs.reshape(count, width, length)
-    solutions = [list_solutions(task, row) for row in inputs]
+    solutions = solutions or [list_solutions(task, row) for row in inputs]
     covered = [coverage_of(some, outputs[i][valid[i]]) for i, some in enumerate(solutions)]
     totals = np.array([len(some) for some in solutions])
     judged = (outputs, trajectories.values, trajectories.confidence, valid)
@@ -118,11 +124,7 @@ def _means(per_input: PerInput, weighting: Weighting, draws: int) -> dict[str, A
     columns, factors = np.stack(list(each.values()), axis=1), np.stack(list(weights.values()), axis=1)
     means = {name: float(np.average(values, weights=weights[name])) for name, values in each.items()}
     bounds = dict(zip(each, weighted_interval(columns, factors).tolist(), strict=True))
-    return {
-        **_nested(means),
-        **ideal_coverage(per_input.solutions, weighting, draws),
-        "intervals": _nested(bounds),
-    }
+    return {**_nested(means), **ideal_coverage(per_input.solutions, weighting, draws), "intervals": _nested(bounds)}
 
 
 def metrics_of(per_input: PerInput) -> dict[str, Floats]:

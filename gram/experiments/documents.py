@@ -4,7 +4,9 @@ A block stands between `<!-- results:NAME -->` (or `results:NAME/GROUP`) and `<!
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
 
 from gram.config import RECIPES
@@ -44,15 +46,7 @@ def fill_blocks(text: str) -> str:
 
 def outdated_documents() -> Iterator[str]:
     """Yield the documents, figures and recipes that differ from what the results say."""
-    for path in DOCUMENTS:
-        if path.is_file() and fill_blocks(path.read_text()) != path.read_text():
-            yield str(path)
-    for name, path, digest in _figures():
-        if digest_of_figure(path) != digest:
-            yield f"{path} ({name})"
-    for path, text in _recipes():
-        if text != path.read_text():
-            yield str(path)
+    yield from (str(path) for path, _ in _outdated())
 
 
 def write_documents() -> list[str]:
@@ -63,28 +57,22 @@ def write_documents() -> list[str]:
     if not RECIPES.resolve().is_relative_to(Path.cwd()):
         raise GramError("--write rewrites the documents and recipes of gram's repository: run it in a checkout of it.")
     written = []
-    for path in DOCUMENTS:
-        if path.is_file() and (text := fill_blocks(path.read_text())) != path.read_text():
-            _write(path, text)
-            written.append(str(path))
-    for name, path, digest in _figures():
-        if digest_of_figure(path) != digest:
-            entry = ENTRIES[name]
-            draw_entry(entry, entry.cpu, load_results(entry, entry.cpu), path)
-            written.append(str(path))
-    for path, text in list(_recipes()):
-        if text != path.read_text():
-            _write(path, text)
-            written.append(str(path))
+    for path, write in _outdated():
+        write()
+        written.append(str(path))
     return written
 
 
-def _figures() -> Iterator[tuple[str, Path, str]]:
-    """Yield entry, file and digest of every figure that there are results for."""
+def _outdated() -> Iterator[tuple[Path, Callable[[], object]]]:
+    """Yield every file that differs from what the results say, and what makes it anew."""
+    texts = [(path, fill_blocks(path.read_text())) for path in DOCUMENTS if path.is_file()]
+    for path, text in [*texts, *_recipes()]:
+        if text != path.read_text():
+            yield path, partial(write_whole, path, methodcaller("write_text", text))
     for name, entry in ENTRIES.items():
-        results = load_results(entry, entry.cpu)
-        if entry.figure and results:
-            yield name, FIGURES / f"{name}.png", figure_digest(entry, entry.cpu, results)
+        results, path = load_results(entry, entry.cpu), FIGURES / f"{name}.png"
+        if entry.figure and results and digest_of_figure(path) != figure_digest(entry, entry.cpu, results):
+            yield path, partial(draw_entry, entry, entry.cpu, results, path)
 
 
 def _recipes() -> Iterator[tuple[Path, str]]:
@@ -118,7 +106,3 @@ def _files_by_recipe() -> dict[str, list[str]]:
         if all(change.startswith(HARMLESS) for change in content.get("overrides", [])):
             found.setdefault(str(content["recipe"]), []).append(path.as_posix())
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    write_whole(path, lambda target: target.write_text(text))

@@ -7,23 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from gram.experiments.entry import Entry, Run
-from gram.experiments.pictures import generation_process, trajectories
+from gram.experiments.pictures import Shown, generation_process, trajectories
 from gram.experiments.results import Result
-from gram.plots.paper import (
-    COLOURS,
-    MARKERS,
-    Bar,
-    Line,
-    draw_bars,
-    draw_lines,
-    log_axis,
-    paper_figure,
-    shade,
-)
+from gram.plots.paper import COLOURS, MARKERS, Bar, Line, draw_bars, draw_lines, log_axis, paper_figure, shade
 
-Draw = Callable[[Entry, Sequence[Run], Sequence[Result], Path, str], None]
+Draw = Callable[[Shown], None]
 BAR_HEIGHT = 0.19
 """Inches of one bar."""
+HEIGHT = 2.4
+"""Inches of a panel of lines."""
 NAMED = 8
 """Cells of the objective's grid that have a name in its figure."""
 
@@ -40,14 +32,8 @@ def draw_entry(entry: Entry, runs: Sequence[Run], results: Sequence[Result], pat
     """Draw the figure of an entry to `path` (.png, and .pdf beside it); False if it has none, or nothing to show."""
     if not entry.figure or not results:
         return False
-    FIGURES[entry.figure](entry, runs, results, path, figure_digest(entry, runs, results))
+    FIGURES[entry.figure](Shown(entry, runs, results, path, figure_digest(entry, runs, results)))
     return True
-
-
-def _groups(runs: Sequence[Run], results: Sequence[Result]) -> list[str]:
-    """Return the groups that have results, in the order of the runs."""
-    found = {result.run.group for result in results}
-    return [group for group in dict.fromkeys(run.group for run in runs) if group in found]
 
 
 def _mean(results: Sequence[Result], key: str) -> float | None:
@@ -55,15 +41,15 @@ def _mean(results: Sequence[Result], key: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _bars(entry: Entry, runs: Sequence[Run], results: Sequence[Result], key: str) -> list[Bar]:
+def _bars(shown: Shown, group: str, key: str) -> list[Bar]:
     """Return a bar for each run: the mean over its seeds, with the interval over inputs where there is one seed."""
     bars = []
-    for run in runs:
-        mine = [result for result in results if result.run == run]
+    for run in (run for run in shown.runs if run.group == group):
+        mine = [result for result in shown.results if result.run == run]
         value = _mean(mine, key)
         bounds = mine[0].interval(key) if len(mine) == 1 else None
         interval = None if bounds is None else (100 * bounds[0], 100 * bounds[1])
-        paper = entry.published.get(run.group, {}).get(run.row, {}).get(key)
+        paper = shown.entry.published.get(group, {}).get(run.row, {}).get(key)
         bars.append(Bar(run.row, None if value is None else 100 * value, interval, paper, run.apart))
     return bars
 
@@ -71,33 +57,26 @@ def _bars(entry: Entry, runs: Sequence[Run], results: Sequence[Result], key: str
 def _bar_panels(keys: dict[str, tuple[str, str]]) -> Draw:
     """Return a figure of bars, a panel for every group; keys: group -> metric and axis label ("" for all others)."""
 
-    def draw(entry: Entry, runs: Sequence[Run], results: Sequence[Result], path: Path, digest: str) -> None:
-        groups = _groups(runs, results)
-        rows = max(sum(run.group == group for run in runs) for group in groups)
-        height = 0.75 + BAR_HEIGHT * rows
-        with paper_figure(path, digest, panels=len(groups), height=height) as panels:
-            for axes, group in zip(panels, groups, strict=True):
-                key, label = keys.get(group, keys[""])
-                here = [run for run in runs if run.group == group]
-                draw_bars(axes, _bars(entry, here, results, key), title=group, label=label)
+    def draw(shown: Shown) -> None:
+        rows = max(sum(run.group == group for run in shown.runs) for group in shown.groups)
+        for axes, group, _ in shown.panels(height=0.75 + BAR_HEIGHT * rows):
+            key, label = keys.get(group, keys[""])
+            draw_bars(axes, _bars(shown, group, key), title=group, label=label)
 
     return draw
 
 
-def accuracy_and_coverage(
-    entry: Entry, runs: Sequence[Run], results: Sequence[Result], path: Path, digest: str
-) -> None:
+def accuracy_and_coverage(shown: Shown) -> None:
     """Coverage against accuracy, a panel for every task, a marker for every method; a uniform sampler as a line."""
-    groups = _groups(runs, results)
-    methods = list(reversed(dict.fromkeys(run.row for run in runs)))  # GRAM, the last row, has the first colours
-    with paper_figure(path, digest, panels=len(groups), width=2.2 * len(groups) + 1.1, height=2.3) as panels:
-        for axes, group in zip(panels, groups, strict=True):
-            here = [result for result in results if result.run.group == group]
+    methods = list(reversed(dict.fromkeys(run.row for run in shown.runs)))  # GRAM, the last row, has the first colours
+    width, count = 2.2 * len(shown.groups) + 1.1, len(shown.groups)
+    with paper_figure(shown.path, shown.digest, panels=count, width=width, height=2.3) as panels:
+        for axes, (group, here) in zip(panels, shown.groups.items(), strict=True):
             for result in here:
                 number = methods.index(result.run.row)
-                point = [_percent(result, key) for key in ("accuracy", "coverage")]
+                point = ([100 * (result.value(key) or 0.0)] for key in ("accuracy", "coverage"))
                 style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-                axes.plot(*([value] for value in point), linestyle="none", label=result.run.row, **style)
+                axes.plot(*point, linestyle="none", label=result.run.row, **style)
             uniform = _mean(here, "uniform_coverage")
             if uniform is not None:
                 axes.axhline(100 * uniform, color="#707070", linewidth=0.8, linestyle=":", label="uniform sampler")
@@ -108,22 +87,15 @@ def accuracy_and_coverage(
         panels[-1].legend(handles.values(), handles.keys(), loc="center left", bbox_to_anchor=(1.02, 0.5))
 
 
-def _percent(result: Result, key: str) -> float:
-    return 100 * (result.value(key) or 0.0)
-
-
-def depth_width(entry: Entry, runs: Sequence[Run], results: Sequence[Result], path: Path, digest: str) -> None:
+def depth_width(shown: Shown) -> None:
     """Accuracy (selected by value) over depth, a line for every width; deterministic models have one line."""
-    groups = _groups(runs, results)
-    with paper_figure(path, digest, panels=len(groups), height=2.4) as panels:
-        for axes, group in zip(panels, groups, strict=True):
-            here = [result for result in results if result.run.group == group]
-            for number, result in enumerate(here):
-                _width_lines(axes, result, number)
-            axes.set(xlabel="supervision steps", ylabel="solved, %", ylim=(None, 101))
-            axes.set_title(group, loc="left")
-            log_axis(axes, "x", 2)
-            axes.legend(ncols=2)
+    for axes, group, here in shown.panels(HEIGHT):
+        for number, result in enumerate(here):
+            _width_lines(axes, result, number)
+        axes.set(xlabel="supervision steps", ylabel="solved, %", ylim=(None, 101))
+        axes.set_title(group, loc="left")
+        log_axis(axes, "x", 2)
+        axes.legend(ncols=2)
 
 
 def _width_lines(axes: Any, result: Result, number: int) -> None:
@@ -148,21 +120,15 @@ def _width_lines(axes: Any, result: Result, number: int) -> None:
 def _by_solutions(key: str, per_width: bool) -> Draw:
     """Return a figure of a metric against the number of solutions, a panel for every task."""
 
-    def draw(entry: Entry, runs: Sequence[Run], results: Sequence[Result], path: Path, digest: str) -> None:
-        groups = _groups(runs, results)
-        with paper_figure(path, digest, panels=len(groups), height=2.4) as panels:
-            for axes, group in zip(panels, groups, strict=True):
-                here = [result for result in results if result.run.group == group]
-                lines = [
-                    line
-                    for number, result in enumerate(here)
-                    for line in _solution_lines(result, number, key, per_width)
-                ]
-                label = "accuracy, %" if key == "accuracy_all_samples" else "coverage, %"
-                draw_lines(axes, lines, title=group, x="number of solutions", y=label)
-                axes.set(ylim=(-3, 103))
-                if max(max(line.x) for line in lines) > 20:
-                    log_axis(axes, "x")
+    def draw(shown: Shown) -> None:
+        label = "accuracy, %" if key == "accuracy_all_samples" else "coverage, %"
+        for axes, group, here in shown.panels(HEIGHT):
+            each = [_solution_lines(result, number, key, per_width) for number, result in enumerate(here)]
+            lines = [line for some in each for line in some]
+            draw_lines(axes, lines, title=group, x="number of solutions", y=label)
+            axes.set(ylim=(-3, 103))
+            if max(max(line.x) for line in lines) > 20:
+                log_axis(axes, "x")
 
     return draw
 
@@ -177,68 +143,51 @@ def _solution_lines(result: Result, number: int, key: str, per_width: bool) -> l
     shown = widths if per_width and not deterministic else widths[-1:]
     lines = []
     for place, width in enumerate(shown):
-        here = by_width[width]
         label = result.run.row if len(shown) == 1 else f"{result.run.row}, N = {width}"
-        lines.append(
-            Line(
-                label,
-                [line["solutions"] for line in here],
-                [100 * line[key] for line in here],
-                [100 * line["intervals"][key][0] for line in here],
-                [100 * line["intervals"][key][1] for line in here],
-                colour=number + place,
-                style=place,
-            )
-        )
+        lines.append(_line(label, by_width[width], "solutions", key, colour=number + place, style=place))
     return lines
 
 
-def elbo(entry: Entry, runs: Sequence[Run], results: Sequence[Result], path: Path, digest: str) -> None:
+def _line(label: str, records: Sequence[dict[str, Any]], x: str, y: str, *, colour: int, style: int) -> Line:
+    """Return a line of percentages with their intervals."""
+    low, high = ([100 * record["intervals"][y][end] for record in records] for end in (0, 1))
+    values = [record[x] for record in records], [100 * record[y] for record in records]
+    return Line(label, *values, low, high, colour=colour, style=style)
+
+
+def elbo(shown: Shown) -> None:
     """The negative ELBO and the surrogate on the validation split over the optimiser steps, on a log axis."""
-    groups = _groups(runs, results)
-    with paper_figure(path, digest, panels=len(groups)) as panels:
-        for axes, group in zip(panels, groups, strict=True):
-            lines = []
-            for result in (result for result in results if result.run.group == group):
-                curve = result.metrics["curve"]
-                steps = [point["step"] for point in curve]
-                lines.append(Line("full negative ELBO", steps, [point["negative_elbo"] for point in curve], colour=0))
-                lines.append(Line("surrogate", steps, [point["surrogate"] for point in curve], colour=1, style=1))
-            draw_lines(axes, lines, title=group, x="optimiser step", y="nats per token, validation")
-            log_axis(axes, "y")
-
-
-def arc_samples(entry: Entry, runs: Sequence[Run], results: Sequence[Result], path: Path, digest: str) -> None:
-    """pass@2 over the number of samples, a line for every model and number of augmentations."""
-    with paper_figure(path, digest) as (axes,):
+    for axes, group, here in shown.panels(height=2.2):
         lines = []
-        for number, result in enumerate(results):
+        for result in here:
+            curve = result.metrics["curve"]
+            steps = [point["step"] for point in curve]
+            lines.append(Line("full negative ELBO", steps, [point["negative_elbo"] for point in curve], colour=0))
+            lines.append(Line("surrogate", steps, [point["surrogate"] for point in curve], colour=1, style=1))
+        draw_lines(axes, lines, title=group, x="optimiser step", y="nats per token, validation")
+        log_axis(axes, "y")
+
+
+def arc_samples(shown: Shown) -> None:
+    """pass@2 over the number of samples, a line for every model and number of augmentations."""
+    with paper_figure(shown.path, shown.digest) as (axes,):
+        lines = []
+        for number, result in enumerate(shown.results):
             records = result.metrics["records"]
             for place, most in enumerate(sorted({record["augmentations"] for record in records})):
                 line = [record for record in records if record["augmentations"] == most]
                 label = result.run.row + (f", {most} augmentations" if most else "")
-                bounds = [record["intervals"]["pass@2"] for record in line]
-                lines.append(
-                    Line(
-                        label,
-                        [record["width"] for record in line],
-                        [100 * record["pass@2"] for record in line],
-                        [100 * low for low, _ in bounds],
-                        [100 * high for _, high in bounds],
-                        colour=number + place,
-                        style=number,
-                    )
-                )
+                lines.append(_line(label, line, "width", "pass@2", colour=number + place, style=number))
         draw_lines(axes, lines, title="ARC-AGI-1", x="samples", y="pass@2, %")
         log_axis(axes, "x")
 
 
-def image_scores(entry: Entry, runs: Sequence[Run], results: Sequence[Result], path: Path, digest: str) -> None:
+def image_scores(shown: Shown) -> None:
     """Inception Score and FID over the steps; a model with one number of steps is a point."""
-    with paper_figure(path, digest, panels=2) as panels:
+    with paper_figure(shown.path, shown.digest, panels=2) as panels:
         for axes, key, label in zip(panels, ("inception_score", "fid"), ("Inception Score", "FID"), strict=True):
             lines = []
-            for number, result in enumerate(results):
+            for number, result in enumerate(shown.results):
                 records = [record for record in result.metrics["records"] if record[key] is not None]
                 steps = [record["steps"] for record in records]
                 lines.append(Line(result.run.row, steps, [record[key] for record in records], colour=number))
@@ -246,10 +195,10 @@ def image_scores(entry: Entry, runs: Sequence[Run], results: Sequence[Result], p
             log_axis(axes, "x")
 
 
-def objective(entry: Entry, runs: Sequence[Run], results: Sequence[Result], path: Path, digest: str) -> None:
+def objective(shown: Shown) -> None:
     """Coverage against accuracy, a line over the temperatures for every cell and depth; the best cells have names."""
-    with paper_figure(path, digest, width=5.8, height=3.2) as (axes,):
-        ranked = sorted(results, key=lambda result: -_best(result))
+    with paper_figure(shown.path, shown.digest, width=5.8, height=3.2) as (axes,):
+        ranked = sorted(shown.results, key=lambda result: -_best(result))
         for number, result in enumerate(ranked):
             depths = sorted({record["depth"] for record in result.metrics["records"]})
             for depth in depths:

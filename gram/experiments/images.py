@@ -73,9 +73,7 @@ def _by_depth(
     for start in range(0, count, AT_ONCE):
         width = min(AT_ONCE, count - start)
         some = replace(options, depth=max(depths), width=width, halt=False, keep_steps=True)
-        outputs = sample(solver.model, blank_input(solver.task), some, first=start, progress=progress).step_outputs
-        if outputs is None:
-            raise ValueError("the steps were not kept")
+        outputs, *_ = sample(solver.model, blank_input(solver.task), some, first=start, progress=progress).history
         blocks.append(outputs[0][:, np.array(depths) - 1].astype(np.uint8))
     found = np.concatenate(blocks)
     return {depth: found[:, column] for column, depth in enumerate(depths)}

@@ -1,5 +1,6 @@
 """What is measured of a trained model, by the name that entries use. Everything that is returned is JSON-ready."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,8 +53,7 @@ def solutions(measured: Measured, *, limit: int | None = None, split: Any = "tes
     options = solver.with_options(**measured.sampling)
     examples = solver.task.split(split)
     with bar(measured.console, "measuring", len(examples.distinct(limit).rows) * options.width) as advance:
-        found = evaluate(solver.model, solver.task, split, options, limit=limit, examples=examples, progress=advance)
-    return found
+        return evaluate(solver.model, solver.task, split, options, limit=limit, examples=examples, progress=advance)
 
 
 def scaling(
@@ -142,9 +142,7 @@ def _history(solver: Solver, samples: int, sampling: dict[str, Any]) -> dict[int
         given = torch.from_numpy(np.repeat(blank, samples, axis=0)).to(solver.model.device)
         return cast("Baseline", solver.model).process(given)
     options = solver.with_options(**{**sampling, "width": samples, "keep_steps": True, "halt": False})
-    outputs = sample(solver.model, blank, options).step_outputs
-    if outputs is None:
-        raise ValueError("the steps were not kept")
+    outputs = sample(solver.model, blank, options).history[0]
     with torch.inference_mode():
         first = solver.reasoner.decoder.logits(solver.reasoner.initial_state(samples).h).argmax(dim=-1)
     return {0: first.cpu().numpy(), **{step + 1: outputs[0][:, step] for step in range(outputs.shape[2])}}
@@ -177,13 +175,12 @@ def votes(
 
 def _augmentation_numbers(task: "ARC", puzzle_ids: Tokens) -> Tokens:
     """Return which augmentation of its task each id [rows] stands for: 0 for the original."""
-    seen: dict[str, int] = {}
-    numbers = np.zeros(len(task.ids), dtype=np.int64)
-    for puzzle_id, name in enumerate(task.ids.names):
-        numbers[puzzle_id] = seen.get(name, 0)
-        seen[name] = seen.get(name, 0) + 1
-    found: Tokens = numbers[puzzle_ids]
-    return found
+    seen: Counter[str] = Counter()
+    numbers = []
+    for name in task.ids.names:
+        numbers.append(seen[name])
+        seen[name] += 1
+    return np.array(numbers, dtype=np.int64)[puzzle_ids]
 
 
 def settings_grid(

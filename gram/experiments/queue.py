@@ -182,12 +182,12 @@ def _run_here(waiting: list[Job], executor: Any, at_once: int, progress: Callabl
 def _submit(executor: Any, job: Job) -> Any:
     here = os.getpid() if isinstance(executor, submitit.LocalExecutor) else None
     job.log.parent.mkdir(parents=True, exist_ok=True)
-    with _deaf_children():
+    with _ignoring_interrupts():
         return executor.submit(Command(job.arguments, job.log, job.threads, here))
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def _ignoring_interrupts() -> Iterator[None]:
     """Let processes that are started here ignore Ctrl-C: submitit would kill a job before it has saved itself."""
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)

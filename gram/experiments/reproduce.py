@@ -9,15 +9,7 @@ from gram.experiments.entry import Entry, Run, Scale
 from gram.experiments.figures import draw_entry
 from gram.experiments.queue import Job
 from gram.experiments.registry import ENTRIES
-from gram.experiments.results import (
-    RESULTS,
-    State,
-    expected_minutes,
-    load_results,
-    log_file,
-    state_of,
-    training_folder,
-)
+from gram.experiments.results import RESULTS, State, expected_minutes, load_results, log_file, state_of, training_folder
 from gram.experiments.tables import entry_table
 from gram.files import write_whole
 
@@ -44,6 +36,15 @@ class Overview:
         """Return how many runs are in one of these states."""
         return sum(piece.state in states for piece in self.pieces)
 
+    def by_training(self, *without: State) -> list[list[Piece]]:
+        """Return the runs that are in none of these states, those that share a training together."""
+        together: dict[Path, list[Piece]] = {}
+        for piece in self.pieces:
+            if piece.state not in without:
+                key = Path(piece.run.shipped) if piece.run.shipped else training_folder(piece.run, piece.seed)
+                together.setdefault(key, []).append(piece)
+        return list(together.values())
+
 
 def overview(entry: Entry, runs: Iterable[Run], seeds: Sequence[int] | None = None) -> Overview:
     """Look at the result files and the trainings of these runs."""
@@ -63,13 +64,8 @@ def overview(entry: Entry, runs: Iterable[Run], seeds: Sequence[int] | None = No
 
 def jobs_of(found: Overview, scale: Scale, *, threads: int, extra: Sequence[str]) -> list[Job]:
     """Return a job for every training that lacks a result and is not running, with all measurements that share it."""
-    together: dict[Path, list[Piece]] = {}
-    for piece in found.pieces:
-        if piece.state not in ("done", "running"):
-            key = Path(piece.run.shipped) if piece.run.shipped else training_folder(piece.run, piece.seed)
-            together.setdefault(key, []).append(piece)
     jobs = []
-    for pieces in together.values():
+    for pieces in found.by_training("done", "running"):
         run, seed = pieces[0].run, pieces[0].seed
         names = ",".join(piece.run.name for piece in pieces)
         arguments = ["reproduce", found.entry.name, "--only", names, "--seeds", str(seed), "--scale", scale]

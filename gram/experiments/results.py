@@ -71,16 +71,12 @@ def log_file(run: Run, seed: int) -> Path:
 
 
 def training_recipe(run: Run, seed: int, *, threads: int, extra: Sequence[str] = ()) -> Recipe:
-    """Return the whole recipe of a training; `extra` are changes that the user adds."""
-    return load_recipe(run.recipe, training_overrides(run, seed, threads=threads, extra=extra))
-
-
-def training_overrides(run: Run, seed: int, *, threads: int, extra: Sequence[str] = ()) -> list[str]:
-    """Return all changes to the recipe file.
+    """Return the whole recipe of a training; `extra` are changes that the user adds.
 
     The evaluation that ends a training is cut to a few inputs, because every entry measures by itself afterwards.
     """
-    return [*run.overrides, *extra, f"train.seed={seed}", f"train.threads={threads}", "train.test_inputs=20"]
+    ours = [f"train.seed={seed}", f"train.threads={threads}", "train.test_inputs=20"]
+    return load_recipe(run.recipe, [*run.overrides, *extra, *ours])
 
 
 def load_results(entry: Entry, runs: Iterable[Run]) -> list[Result]:

@@ -14,13 +14,7 @@ from gram.checkpoints.folder import change_eval_settings
 from gram.evaluation.tune import tune_settings
 from gram.experiments.entry import Entry, Run, Scale, Tuning
 from gram.experiments.measures import MEASURES, Measured
-from gram.experiments.results import (
-    provenance,
-    result_path,
-    training_folder,
-    training_recipe,
-    write_result,
-)
+from gram.experiments.results import provenance, result_path, training_folder, training_recipe, write_result
 from gram.files import read_json, write_json
 from gram.progress import bar
 from gram.solver import Solver, load
@@ -49,11 +43,7 @@ def execute(
             loop.resume(folder, console, recipe)
     tuned = None if first.tuning is None else _tuned(folder, first.tuning, console)
     ended = read_json(folder / loop.TEST_FILE)
-    training = {
-        "steps": ended["train_steps"],
-        "minutes": ended["train_minutes"],
-        "cpu_minutes": _cpu_minutes(folder),
-    }
+    training = {"steps": ended["train_steps"], "minutes": ended["train_minutes"], "cpu_minutes": _cpu_minutes(folder)}
     about: dict[str, Any] = {"settings": recipe.model_dump(mode="json"), "training": training, "tuning": tuned}
     if extra:
         about["extra"] = list(extra)  # the command alone does not say it

@@ -1,7 +1,7 @@
 """Depth x width sampling from the prior: many trajectories per puzzle, each with its own noise."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.config import SampleOptions
+from gram.errors import GramError
 from gram.inference.workers import Check, side_by_side
 from gram.models.base import Model, Steps
 from gram.tasks.base import Tokens
@@ -80,42 +81,38 @@ class Trajectories:
             for row in early:
                 kept[made.puzzle[row], made.trajectory[row], made.step[row] :] = now[row]
 
+    @property
+    def history(self) -> tuple[Tokens, NDArray[np.float32], NDArray[np.float32]]:
+        """Outputs, values and confidence of every step, if they were kept; raises `GramError` otherwise."""
+        if self.step_outputs is None or self.step_values is None or self.step_confidence is None:
+            raise GramError("This needs the outputs of every step: sample with keep_steps.")
+        return self.step_outputs, self.step_values, self.step_confidence
+
     def select(self, index: Any) -> "Trajectories":
         """Return some puzzles, or some trajectories: index is that of the first axes."""
         return self.each(lambda array: array[index])
 
     def at_depth(self, depth: int) -> "Trajectories":
         """Return the trajectories as they were after `depth` steps; they must have kept their steps."""
-        if self.step_outputs is None or self.step_values is None or self.step_confidence is None:
-            raise ValueError("a shallower depth needs trajectories that were sampled with keep_steps")
-        return Trajectories(
-            self.step_outputs[:, :, depth - 1],
-            self.step_values[:, :, depth - 1],
-            self.step_confidence[:, :, depth - 1],
-            self.steps.clip(max=depth),
-            self.step_outputs[:, :, :depth],
-            self.step_values[:, :, :depth],
-            self.step_confidence[:, :, :depth],
-        )
+        last, until = np.s_[:, :, depth - 1], np.s_[:, :, :depth]
+        outputs, values, confidence = self.history
+        ends = Trajectories(outputs[last], values[last], confidence[last], self.steps.clip(max=depth))
+        return replace(ends, step_outputs=outputs[until], step_values=values[until], step_confidence=confidence[until])
 
     def halting(self, halt_at: float) -> "Trajectories":
         """These trajectories as if each had ended at its first confidence above `halt_at`; they kept their steps."""
-        if self.step_outputs is None or self.step_values is None or self.step_confidence is None:
-            raise ValueError("sample with keep_steps to read off where trajectories halt")
-        sure = self.step_confidence > halt_at
+        step_outputs, *heads = self.history
+        sure = heads[1] > halt_at
         last = np.where(sure.any(axis=2), sure.argmax(axis=2), self.steps - 1)[:, :, None]  # [puzzles, width, 1]
-        values, confidence = (
-            np.take_along_axis(kept, last, axis=2)[:, :, 0] for kept in (self.step_values, self.step_confidence)
-        )
-        outputs = np.take_along_axis(self.step_outputs, last[..., None], axis=2)[:, :, 0]
+        values, confidence = (np.take_along_axis(kept, last, axis=2)[:, :, 0] for kept in heads)
+        outputs = np.take_along_axis(step_outputs, last[..., None], axis=2)[:, :, 0]
         return Trajectories(outputs, values, confidence, last[:, :, 0] + 1)
 
     def joined(self, more: "Trajectories") -> "Trajectories":
         """Append more trajectories of the same puzzles."""
-        parts = [{field.name: getattr(each, field.name) for field in fields(each)} for each in (self, more)]
         both: dict[str, Any] = {
-            name: None if array is None else np.concatenate([array, parts[1][name]], axis=1)
-            for name, array in parts[0].items()
+            name: None if array is None else np.concatenate([array, getattr(more, name)], axis=1)
+            for name, array in vars(self).items()
         }
         return Trajectories(**both)
 
@@ -125,8 +122,7 @@ class Trajectories:
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "Trajectories":
         """Apply a function to every array."""
-        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
-        changed: dict[str, Any] = {name: None if array is None else change(array) for name, array in arrays.items()}
+        changed: dict[str, Any] = {name: None if array is None else change(array) for name, array in vars(self).items()}
         return Trajectories(**changed)
 
 

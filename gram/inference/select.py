@@ -30,11 +30,7 @@ def check_rule(rule: str, *, has_rules: bool) -> None:
 
 
 def select(
-    outputs: Tokens,
-    values: NDArray[np.float32],
-    confidence: NDArray[np.float32],
-    valid: NDArray[np.bool_],
-    rule: Rule,
+    outputs: Tokens, values: NDArray[np.float32], confidence: NDArray[np.float32], valid: NDArray[np.bool_], rule: Rule
 ) -> int:
     """Return the index of the selected trajectory; outputs [width, length], values, confidence and valid [width].
 
@@ -55,11 +51,7 @@ def select(
 
 
 def selected_are_valid(
-    outputs: Tokens,
-    values: NDArray[np.float32],
-    confidence: NDArray[np.float32],
-    valid: NDArray[np.bool_],
-    rule: Rule,
+    outputs: Tokens, values: NDArray[np.float32], confidence: NDArray[np.float32], valid: NDArray[np.bool_], rule: Rule
 ) -> NDArray[np.bool_]:
     """Return whether the selected answers are valid: [puzzles]; all arguments are [puzzles, width, ...]."""
     rows = zip(outputs, values, confidence, valid, strict=True)

@@ -25,12 +25,7 @@ BLOCK = 1024
 
 
 def generate(
-    trained: Trained,
-    count: int,
-    options: SampleOptions,
-    *,
-    path: Path | None = None,
-    progress: Progress | None = None,
+    trained: Trained, count: int, options: SampleOptions, *, path: Path | None = None, progress: Progress | None = None
 ) -> Rows:
     """Draw `count` samples from the blank input: [count, length].
 

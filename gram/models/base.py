@@ -95,9 +95,9 @@ class Model(nn.Module, ABC):
         self.structure = Structure()
 
     @classmethod
-    @abstractmethod
     def build(cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure) -> Self:
-        """Build a model from the sections of a recipe."""
+        """Build a model from the sections of a recipe; by default from its own section alone."""
+        return cls(config, vocab_size=vocab_size, length=length)
 
     @property
     def state_shape(self) -> tuple[int, int]:

@@ -113,6 +113,13 @@ class Decoder(nn.Module):
         return Readout(halt[:, 0], halt[:, 1], self.value(summary).float()[:, 0])
 
 
+def with_step_code(e_x: Tensor, first_transition: Tensor | None, t: int) -> Tensor:
+    """Add the code of transition `first_transition` [batch] + t to e_x [batch, positions, dim]."""
+    if first_transition is None:
+        raise ValueError("a model with step embeddings needs first_transition")
+    return e_x + sinusoid(first_transition + t, e_x.shape[-1])[:, None, :]
+
+
 def sinusoid(index: Tensor, dim: int) -> Tensor:
     """index [batch] -> the Transformer's sinusoidal code [batch, dim]; defined at any depth."""
     half = (dim + 1) // 2

@@ -92,18 +92,14 @@ class NoGuidance(nn.Module):
         return Transition(u)
 
 
-class FixedNoise(nn.Module):
+class FixedNoise(NoGuidance):
     """Guidance without heads: epsilon ~ N(0, sigma^2 I) with a constant sigma."""
 
     noisy = True
-    learned = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.sigma = math.exp(config.log_sigma_init)
-
-    def embed_targets(self, targets: Tensor) -> None:
-        """Return nothing: there is no posterior that could see the targets."""
 
     def forward(self, u: Tensor, e_y: None, noise: Tensor | None, temperature: float = 1.0) -> Transition:
         """Return h = u + epsilon; without noise, u itself."""
@@ -156,7 +152,7 @@ class Guidance(nn.Module):
         return Transition(epsilon if self.mechanism == "direct" else u + epsilon, prior, posterior)
 
 
-def build_guidance(config: ModelConfig, vocab_size: int, symbols: Symbols | None) -> NoGuidance | FixedNoise | Guidance:
+def build_guidance(config: ModelConfig, vocab_size: int, symbols: Symbols | None) -> NoGuidance | Guidance:
     """Build the guidance that the configuration selects."""
     if config.guidance == "none":
         return NoGuidance()

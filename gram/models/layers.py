@@ -119,18 +119,16 @@ def truncated_normal_(weight: Tensor, std: float) -> Tensor:
 class Linear(nn.Linear):
     """Bias-free linear map with truncated-normal weights of standard deviation 1/sqrt(inputs)."""
 
-    def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
-        super().__init__(inputs, outputs, bias=bias)
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., inputs] -> [..., outputs]."""
-        return multiply(x, self.weight) if self.bias is None else super().forward(x)
+        return multiply(x, self.weight)
 
     def reset_parameters(self) -> None:
         """Initialise; called by torch's constructor."""
         truncated_normal_(self.weight, 1 / math.sqrt(self.in_features))
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
 
 
 class Embedding(nn.Embedding):
@@ -145,13 +143,13 @@ class Embedding(nn.Embedding):
 class SwiGLU(nn.Module):
     """`down(silu(gate(x)) * up(x))` over the last axis; gate and up are one multiply."""
 
-    def __init__(self, dim: int, hidden: int, outputs: int | None = None) -> None:
+    def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
         self.gate_up = Linear(dim, 2 * hidden)
-        self.down = Linear(hidden, outputs or dim)
+        self.down = Linear(hidden, dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., dim] -> [..., outputs]."""
+        """x [..., dim] -> the same shape."""
         return self.down(gate(self.gate_up(x), -1))  # type: ignore[no-any-return]
 
 

@@ -7,12 +7,16 @@ outputs become normal numbers by the Box-Muller transform.
 
 import hashlib
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gram.tasks.base import Tokens
+
+Noise = Callable[[int], Tensor | None]
+"""Returns the standard-normal noise [batch, tokens, dim] of transition t of a supervision step, or None."""
 
 # The constants of SplitMix64, as signed 64-bit numbers: torch has no unsigned arithmetic, and wrapping is the same.
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64

@@ -25,10 +25,10 @@ from gram.models.losses import (
     squared_error,
     token_accuracy,
 )
-from gram.models.noise import derive, normal, uniform
+from gram.models.noise import Noise, derive, normal, uniform
 
 if TYPE_CHECKING:
-    from gram.models.reasoner import Noise, Reasoner
+    from gram.models.reasoner import Reasoner
 
 POSTERIOR, PRIOR, AHEAD, MEMORY, RELEASE, ELBO = range(6)
 """Labels of the noise that one supervision step of a slot uses."""
@@ -125,7 +125,7 @@ class SupervisionStep:
         # A trajectory ends once in N_sup steps. A mean over all slots is additive over micro-batches and processes.
         return self.model.steps_per_example * errors.mean(), memory, metrics
 
-    def noise(self, rows: slice, label: int) -> "Noise":
+    def noise(self, rows: slice, label: int) -> Noise:
         """Return the noise of every transition of some slots."""
         if not self.model.guidance.noisy:
             return _no_noise

@@ -8,30 +8,29 @@ is one latent transition; T transitions make one supervision step.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from gram.config import ModelConfig, ObjectiveConfig, SampleOptions, Section
+from gram.config import ModelConfig, ObjectiveConfig, SampleOptions
 from gram.errors import GramError
 from gram.machine import convolutions_are_faster
 from gram.models.base import Job, Metrics, Model, StepContext, StepResult, Steps
 from gram.models.carry import Carry, Rows, State
-from gram.models.coders import Decoder, Encoder, Readout, sinusoid
+from gram.models.coders import Decoder, Encoder, Readout, with_step_code
 from gram.models.constraints import ConstraintBlock, Sets
 from gram.models.guidance import Gaussian, build_guidance
 from gram.models.layers import Block, Network, Rope, row_groups
 from gram.models.losses import labelled_count
 from gram.models.multiply import FEWEST_IMAGES
+from gram.models.noise import Noise
 from gram.models.objective import SupervisionStep, trajectory_elbo
 from gram.models.rollout import Batch, even_groups
 from gram.models.symbols import Symbols
 from gram.tasks.base import Structure, Tokens
-
-Noise = Callable[[int], Tensor | None]
-"""Returns the standard-normal noise [batch, tokens, dim] of transition t of a supervision step, or None."""
 
 
 @dataclass
@@ -78,8 +77,7 @@ class Reasoner(Model):
         self.encoder = Encoder(config, vocab_size, length, symbols)
         self.decoder = Decoder(config, vocab_size, symbols)
         self.low = self._network()
-        # A shared network is registered once, under `low`.
-        self.high = None if config.shared or config.state == "flat" else self._network()
+        self.high = None if config.shared or config.state == "flat" else self._network()  # a shared one is `low`
         self.rope = Rope(config.dim // config.heads, self.tokens) if config.positions == "rope" else None
         self.guidance = build_guidance(config, vocab_size, symbols)
         mixed = {"tokens": config.token_hidden, "attention": 2 * self.tokens}.get(config.mixing, 0) * config.dim
@@ -92,17 +90,12 @@ class Reasoner(Model):
             state = torch.empty(config.dim)
             self.register_buffer(name, state if state.is_meta else state.normal_())
         # A model that is supervised only at the end makes all its transitions in one update.
-        deep = config.supervision == "deep"
-        self.steps_per_example = config.supervision_steps if deep else 1
-        self.transitions_per_update = config.transitions * (1 if deep else config.supervision_steps)
+        self.steps_per_example = config.supervision_steps if config.supervision == "deep" else 1
+        self.transitions_per_update = config.transitions * config.supervision_steps // self.steps_per_example
 
     @classmethod
-    def build(
-        cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure
-    ) -> "Reasoner":
+    def build(cls, config: Any, objective: Any, *, vocab_size: int, length: int, structure: Structure) -> Self:
         """Build a reasoner from the sections of a recipe."""
-        assert isinstance(config, ModelConfig)
-        assert isinstance(objective, ObjectiveConfig)
         return cls(config, vocab_size=vocab_size, length=length, objective=objective, structure=structure)
 
     def _network(self) -> Network:
@@ -113,16 +106,13 @@ class Reasoner(Model):
 
     @property
     def puzzle_embeddings(self) -> nn.Parameter | None:
-        """The table of puzzle embeddings."""
         return self.encoder.puzzles
 
     def share_puzzle_embeddings(self, other: Model) -> None:
-        """Use the puzzle embeddings of another reasoner."""
         self.encoder.puzzles = other.puzzle_embeddings
 
     @property
     def state_shape(self) -> tuple[int, int]:
-        """Tokens and width of h."""
         return self.tokens, self.config.dim
 
     def initial_state(self, batch: int) -> State:
@@ -152,7 +142,7 @@ class Reasoner(Model):
         output = StepOutput(state)
         for t in range(transitions):
             tracked = torch.is_grad_enabled() and (t == transitions - 1 or self.config.gradient == "step")
-            injected = self._with_step_code(e_x, first_transition, t)
+            injected = with_step_code(e_x, first_transition, t) if self.config.step_embedding else e_x
             state, prior, posterior = self.transition(output.state, injected, noise(t), e_y, temperature, tracked)
             output.state = state if tracked else state.detach()
             output.priors += [] if prior is None else [prior]
@@ -257,7 +247,6 @@ class Reasoner(Model):
 
     @property
     def supported(self) -> frozenset[str]:
-        """The names of the sampling options that it supports."""
         unsupported = {"top_p", "steps"}
         if not self.guidance.noisy:
             unsupported.add("temperature")
@@ -271,7 +260,6 @@ class Reasoner(Model):
             raise GramError("Option 'steps' is for diffusion models. Use 'depth' for a recursive model.")
 
     def is_deterministic(self, options: SampleOptions) -> bool:
-        """Return whether every trajectory of an input is the same, so that one is enough."""
         silent = not self.guidance.noisy or options.temperature == 0
         return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb
 
@@ -288,12 +276,10 @@ class Reasoner(Model):
         puzzle_ids: Tokens | None = None,
         chunk: int | None = None,
     ) -> Iterator[Steps]:
-        """Sample the trajectories in `jobs`; yield the results of every supervision step."""
         return Batch(self, inputs, options, puzzle_ids).run(jobs, chunk)
 
     @property
     def likelihood_meaning(self) -> tuple[bool, str]:
-        """Whether the likelihood is exact, and a description of it."""
         if not self.guidance.noisy:
             return True, "independent tokens"
         if not self.guidance.learned:  # log E[p] >= E[log p]
@@ -311,10 +297,3 @@ class Reasoner(Model):
         """Return the halting decisions [batch]: by `probability`, or by Q-values if the model was trained with them."""
         least = math.log(probability / (1 - probability))
         return readout.q_halt > (least if self.config.halting == "sigmoid" else readout.q_continue)
-
-    def _with_step_code(self, e_x: Tensor, first_transition: Tensor | None, t: int) -> Tensor:
-        if not self.config.step_embedding:
-            return e_x
-        if first_transition is None:
-            raise ValueError("a model with step embeddings needs first_transition")
-        return e_x + sinusoid(first_transition + t, self.config.dim)[:, None, :]

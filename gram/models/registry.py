@@ -11,13 +11,7 @@ from gram.models.baselines.vae import Vae
 from gram.models.reasoner import Reasoner
 from gram.tasks.base import Structure
 
-MODELS: dict[str, type[Model]] = {
-    "reasoner": Reasoner,
-    "ar": Autoregressive,
-    "mdlm": Mdlm,
-    "d3pm": D3pm,
-    "vae": Vae,
-}
+MODELS: dict[str, type[Model]] = {"reasoner": Reasoner, "ar": Autoregressive, "mdlm": Mdlm, "d3pm": D3pm, "vae": Vae}
 """Model classes by kind; packages add their own by an entry point in the group `gram.models`."""
 
 

@@ -13,11 +13,11 @@ from gram.config import SampleOptions
 from gram.machine import free_memory
 from gram.models.base import Job, Steps
 from gram.models.carry import State
-from gram.models.noise import derive, normal, puzzle_key
+from gram.models.noise import Noise, derive, normal, puzzle_key
 from gram.tasks.base import Tokens
 
 if TYPE_CHECKING:
-    from gram.models.reasoner import Noise, Reasoner
+    from gram.models.reasoner import Reasoner
 
 CPU_ROWS, CPU_BYTES = 128, 2**26
 """More rows do not make multiplies faster on a CPU, and their states and noise should fit its caches."""
@@ -166,13 +166,8 @@ class Batch:
         state = self.state
         if options.perturb:
             state = State(state.h + options.perturb * normal(derive(key, PERTURB), *shape), state.l)
-        output = self.model.step(
-            state,
-            self.e_x,
-            self._noise(key),
-            first_transition=torch.from_numpy(self.step * transitions).to(self.device),
-        )
-        self.state = output.state
+        first = torch.from_numpy(self.step * transitions).to(self.device)
+        self.state = self.model.step(state, self.e_x, self._noise(key), first_transition=first).state
         logits = self.model.decoder.logits(self.state.h)
         if options.decode == "sample":
             # Gumbel-max with keyed noise: uniform from the normal's distribution function.
@@ -198,7 +193,7 @@ class Batch:
         key = torch.tensor([self.puzzles[number].key for number in puzzle.tolist()], dtype=torch.long)
         return derive(key, torch.from_numpy(trajectory), torch.from_numpy(step)).to(self.device)
 
-    def _noise(self, key: Tensor) -> "Noise":
+    def _noise(self, key: Tensor) -> Noise:
         """Return the noise of every transition of a step with keys [rows], at each row's temperature."""
         if not self.model.guidance.noisy or not self.temperature.any():
             return lambda _transition: None

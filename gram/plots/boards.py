@@ -41,18 +41,11 @@ def trajectories_figure(
 
     Steps at which no board changes are left out.
     """
-    history = result.trajectories.step_outputs
-    if history is None:
-        raise ValueError("solve with keep_steps=True to draw the steps")
+    history = result.trajectories.history[0]
     chosen = _different_ends(result, trajectories)
     shown = changing_steps(history[0, chosen], columns)
-    figure, grid = plt.subplots(
-        len(chosen),
-        len(shown) + 1,
-        figsize=(max(1.7 * (len(shown) + 1), 6), 1.9 * len(chosen) + 0.4),
-        squeeze=False,
-        layout="constrained",
-    )
+    size = (max(1.7 * (len(shown) + 1), 6), 1.9 * len(chosen) + 0.4)
+    figure, grid = plt.subplots(len(chosen), len(shown) + 1, figsize=size, squeeze=False, layout="constrained")
     for row, trajectory in zip(grid, chosen, strict=True):
         result.task.draw(row[0], result.given, result.given)
         row[0].set_ylabel(f"trajectory {trajectory + 1}", fontsize=9)

@@ -47,7 +47,7 @@ def process_figure(task: Task, trajectories: Trajectories, title: str, path: Pat
 
     The trajectories of one input must have kept their steps.
     """
-    outputs = _kept(trajectories)
+    outputs: Tokens = trajectories.history[0][0]  # [samples, steps, length]
     steps = changing_steps(outputs, MOST_COLUMNS)
     figure, axes = _grid(len(outputs), len(steps), outputs.size, title)
     for row, boards in zip(axes, outputs, strict=True):
@@ -60,7 +60,7 @@ def process_figure(task: Task, trajectories: Trajectories, title: str, path: Pat
 
 def process_animation(task: Task, trajectories: Trajectories, title: str, path: Path) -> None:
     """Write a GIF in which all samples are generated together, one frame per step."""
-    outputs = _kept(trajectories)
+    outputs: Tokens = trajectories.history[0][0]  # [samples, steps, length]
     columns = min(MOST_COLUMNS, math.ceil(math.sqrt(len(outputs))))
     figure, axes = _grid(math.ceil(len(outputs) / columns), columns, len(outputs), f"{title}: step 00 of 00")
     steps = outputs.shape[1]
@@ -76,14 +76,6 @@ def process_animation(task: Task, trajectories: Trajectories, title: str, path: 
     moving = FuncAnimation(figure, draw, frames=steps + LAST_FRAMES, init_func=lambda: [])  # type: ignore[arg-type]
     moving.save(path, writer=PillowWriter(fps=4), dpi=160)
     plt.close(figure)
-
-
-def _kept(trajectories: Trajectories) -> Tokens:
-    """[samples, steps, length] the outputs of the first input."""
-    if trajectories.step_outputs is None:
-        raise ValueError("the trajectories have not kept their steps")
-    outputs: Tokens = trajectories.step_outputs[0]
-    return outputs
 
 
 def _grid(rows: int, columns: int, used: int, title: str, *, left: float = 0.0) -> tuple[Figure, NDArray[Any]]:

@@ -67,13 +67,13 @@ class Line:
 
 @contextmanager
 def paper_figure(
-    path: Path, digest: str, *, panels: int = 1, width: float | None = None, height: float = 2.2, share_y: bool = False
+    path: Path, digest: str, *, panels: int = 1, width: float | None = None, height: float = 2.2
 ) -> Iterator[NDArray[Any]]:
     """Yield the axes [panels] of a figure that is written to `path` (.png) and, as a vector, beside it (.pdf)."""
     without_screen()
     with plt.rc_context(STYLE):
         size = (width or COLUMN * panels, height)
-        figure, row = plt.subplots(1, panels, figsize=size, squeeze=False, layout="constrained", sharey=share_y)
+        figure, row = plt.subplots(1, panels, figsize=size, squeeze=False, layout="constrained")
         yield row[0]
         write_figure(figure, path, digest)
 
@@ -95,7 +95,7 @@ def digest_of_figure(path: Path) -> str | None:
     return None if found is None else str(found)
 
 
-def draw_bars(axes: Axes, bars: Sequence[Bar], *, title: str, label: str, top: float | None = 100.0) -> None:
+def draw_bars(axes: Axes, bars: Sequence[Bar], *, title: str, label: str) -> None:
     """Draw horizontal bars, so that long names fit, with intervals, values, and the paper's values as ticks."""
     places = np.arange(len(bars))[::-1]
     for place, bar in zip(places, bars, strict=True):
@@ -114,12 +114,12 @@ def draw_bars(axes: Axes, bars: Sequence[Bar], *, title: str, label: str, top: f
         axes.plot([], [], color="black", linewidth=1.6, label="the paper")
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
     axes.set_yticks(places, [bar.label for bar in bars])
-    axes.set(xlabel=label, xlim=(0, top), ylim=(-0.6, len(bars) - 0.4))
+    axes.set(xlabel=label, xlim=(0, 100), ylim=(-0.6, len(bars) - 0.4))
     axes.set_title(title, loc="left")
     axes.tick_params(axis="y", length=0)
 
 
-def draw_lines(axes: Axes, lines: Sequence[Line], *, title: str, x: str, y: str, legend: bool = True) -> None:
+def draw_lines(axes: Axes, lines: Sequence[Line], *, title: str, x: str, y: str) -> None:
     """Draw lines with their bands; colour, line style and marker all tell them apart."""
     for line in lines:
         colour = COLOURS[line.colour % len(COLOURS)]
@@ -130,7 +130,7 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, title: str, x: str, y: str,
     axes.set(xlabel=x, ylabel=y)
     axes.set_title(title, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if legend and lines:
+    if lines:
         axes.legend()
 
 

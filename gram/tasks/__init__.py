@@ -87,14 +87,8 @@ def stored_task(
 ) -> Task:
     """Build the task that a model's folder names, without running any code that the folder names.
 
-    Args:
-        name: of the task.
-        options: as stored with the model; a `plugin` among them is left out, because it is code.
-        vocab_size: the model's, for a task whose data is not available.
-        length: the same.
-        shape: rows and columns of the board, the same.
-        own: a task of the user's, which is run; it gets the stored options.
-        plugin: the user's own, which is run.
+    A `plugin` among the stored options is left out, because it is code; `plugin` and `own`, a task that gets the
+    stored options, are the user's and are run. The sizes are the model's, for a task whose data is not available.
     """
     if own is not None:
         name = own

@@ -161,12 +161,8 @@ class Task(ABC):
 
     def solution_counts(self, inputs: Tokens) -> Tokens | None:
         """Return how many solutions [rows] each of inputs [rows, length] has, or None where they cannot be listed."""
-        listed = [self.solutions(row) for row in inputs]
-        return (
-            None
-            if any(some is None for some in listed)
-            else np.array([len(some) for some in listed if some is not None])
-        )
+        counts = [len(some) for row in inputs if (some := self.solutions(row)) is not None]
+        return np.array(counts) if len(counts) == len(inputs) else None
 
     def repair(self, inputs: Tokens, outputs: Tokens, seeds: Tokens) -> Tokens:
         """Return a solution of each input near its output, all [rows, length]; ties are broken by seeds [rows]."""

@@ -73,14 +73,16 @@ def all_boards(size: int) -> Mask:
 @cache
 def all_lines(size: int) -> Mask:
     """Return the cells of every row, column and diagonal [lines, size * size] (read-only)."""
-    row, column = np.divmod(np.arange(size * size), size)
-    number = np.arange(size)[:, None]
-    diagonal = np.arange(2 * size - 1)[:, None]
-    lines = np.concatenate(
-        [row == number, column == number, row + column == diagonal, row - column + size - 1 == diagonal]
-    )
+    kinds = line_numbers(size).values()
+    lines = np.concatenate([numbers == np.arange(numbers.max() + 1)[:, None] for numbers in kinds])
     lines.setflags(write=False)
     return lines
+
+
+def line_numbers(size: int) -> dict[str, Tokens]:
+    """Return the number of the row, column and diagonals that each cell [size * size] is on."""
+    row, column = np.divmod(np.arange(size * size), size)
+    return {"row": row, "column": column, "diagonal": row + column, "antidiagonal": row - column + size - 1}
 
 
 class NQueens(Task):
@@ -132,9 +134,7 @@ class NQueens(Task):
     @property
     def structure(self) -> Structure:
         """No row, column or diagonal holds two queens."""
-        row, column = np.divmod(np.arange(self.length), self.size)
-        lines = {"row": row, "column": column, "diagonal": row + column, "antidiagonal": row - column + self.size - 1}
-        return Structure({kind: numbers.tolist() for kind, numbers in lines.items()})
+        return Structure({kind: numbers.tolist() for kind, numbers in line_numbers(self.size).items()})
 
     @cached_property
     def _kept_rows(self) -> Mask:

@@ -53,10 +53,7 @@ def check_sum(path: Path, known_hash: str) -> None:
 def download(url: str, name: str, known_hash: str | None) -> Path:
     """Return the file at `url`, downloaded once into the cache as `name`; a partial or wrong download is never used.
 
-    Args:
-        url: where it is.
-        name: path below the cache folder.
-        known_hash: `algorithm:digest`, such as md5:…; None only for a file that is checked in another way.
+    The hash is `algorithm:digest`, such as md5:…; None only for a file that is checked in another way.
     """
     target = cache_folder() / name
     if target.is_file():
@@ -79,10 +76,7 @@ def download(url: str, name: str, known_hash: str | None) -> Path:
 def cached_arrays(name: str, settings: dict[str, Any], build: Callable[[], Arrays]) -> Arrays:
     """Return arrays that are built once for these settings and cached on disk.
 
-    Args:
-        name: what is built; with `settings` it makes the key, so change it when the way of building changes.
-        settings: everything that the result depends on, JSON-ready.
-        build: makes the arrays.
+    `name` and `settings`, all that the result depends on, are the key: change the name when the building changes.
     """
     key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
     path = cache_folder() / "built" / f"{name}-{key}.npz"

@@ -107,8 +107,7 @@ class RunLog:
     def means(self) -> dict[str, float]:
         """Return the means since the last call."""
         # nanmean: a step in which no trajectory ended has no rollout accuracy.
-        names = self.pending[-1].keys()
-        means = {name: float(torch.stack([m[name].float() for m in self.pending]).nanmean()) for name in names}
+        means = {name: float(values.nanmean()) for name, values in self.state().items()}
         self.pending.clear()
         return means
 

@@ -48,8 +48,7 @@ def train(recipe: Recipe, out: Path, console: Console, *, start: Path | None = N
     The weights are initialised at random, or from the model in the folder `start`.
     """
     check_new(out)
-    with working_in(out):
-        check_new(out)  # another process may have been faster
+    with working_in(out):  # `begin_run` looks again: another process may have been faster
         run = Run(recipe, out, console)
         if start is not None:
             run.start_from(start)
@@ -211,10 +210,8 @@ class Run:
                 if asked or due or trainer.step_number % config.save_every == 0:
                     self._save(log, unvalidated=due)
                 if asked:
-                    message = (
-                        f"Interrupted and saved after step {trainer.step_number}: resume with --resume {self.out}."
-                    )
-                    raise Interrupted(message, asked)
+                    saved = f"Interrupted and saved after step {trainer.step_number}"
+                    raise Interrupted(f"{saved}: resume with --resume {self.out}.", asked)
                 if due:
                     self._validate(log, stop, bar)
 
@@ -223,58 +220,41 @@ class Run:
 
         The step has already been saved.
         """
-        step, examples = self.trainer.step_number, self.splits["validation"]
-        message = (
-            f"Interrupted during the validation after step {step}, which is saved: resume with --resume {self.out}."
-        )
-        if len(examples):
-            options = validation_options(self.recipe, self.task)
-            count = min(self.recipe.train.eval_inputs, len(examples.distinct().rows)) * options.width
-            with stop.at_once(message), bar.part("validation", count) as advance:
-                metrics = validate(self.trainer.ema, self.task, examples, self.recipe, self.fabric, progress=advance)
+        step, model, task, config = self.trainer.step_number, self.trainer.ema, self.task, self.recipe.train
+        if len(examples := self.splits["validation"]):
+            saved = f"Interrupted during the validation after step {step}, which is saved"
+            count = len(examples.distinct(config.eval_inputs).rows) * validation_options(self.recipe, task).width
+            at_once = stop.at_once(f"{saved}: resume with --resume {self.out}.")
+            with at_once, bar.part("validation", count) as advance:
+                metrics = validate(model, task, examples, self.recipe, self.fabric, progress=advance)
             log.write(step, metrics)
             self._watch(metrics)
-            if self.recipe.train.keep == "best":
-                metric = metrics[f"validation_{HEADLINES[self.task.scoring][0]}"]
+            if config.keep == "best":
+                metric = metrics[f"validation_{HEADLINES[task.scoring][0]}"]
                 if self.best is not None and metric < self.best:
                     return
                 self.best = metric
         if self.first:
-            save_model(
-                self.out,
-                self.trainer.ema,
-                self.recipe.model_copy(update={"eval": self.eval}),
-                extra={"steps": step, "split_hash": self.task.split_hash(), "shape": self.task.shape},
-                puzzle_table=self.task.puzzle_table(),
-            )
+            recipe = self.recipe.model_copy(update={"eval": self.eval})
+            about = {"steps": step, "split_hash": task.split_hash(), "shape": task.shape}
+            save_model(self.out, model, recipe, extra=about, puzzle_table=task.puzzle_table())
 
     def _tested(self, stop: Stop) -> dict[str, Any]:
         """Evaluate the averaged weights on the test split, and write `test.json`."""
-        config = self.recipe.train
-        message = (
-            f"Interrupted during the evaluation; the trained model is saved: evaluate it with --resume {self.out}."
-        )
-        options, limit = self.eval, config.test_inputs or None
-        count = len(self.splits["test"].distinct(limit).rows) * options.width
+        config, model, task, fabric = self.recipe.train, self.trainer.ema, self.task, self.fabric
+        options, limit, rows = self.eval, config.test_inputs or None, self.splits["test"]
+        count = len(rows.distinct(limit).rows) * options.width
         if config.keep == "best":
-            self.fabric.barrier()  # it is written
-            load_weights(self.trainer.ema, self.out / WEIGHTS_FILE)
-        with bar(self.console, "evaluating on the test split", count) as advance, stop.at_once(message):
-            result = evaluate(
-                self.trainer.ema,
-                self.task,
-                "test",
-                options,
-                limit=limit,
-                examples=self.splits["test"],
-                fabric=self.fabric,
-                progress=advance,
-            )
+            fabric.barrier()  # it is written
+            load_weights(model, self.out / WEIGHTS_FILE)
+        saved = "Interrupted during the evaluation; the trained model is saved"
+        at_once = stop.at_once(f"{saved}: evaluate it with --resume {self.out}.")
+        with bar(self.console, "evaluating on the test split", count) as advance, at_once:
+            result = evaluate(model, task, "test", options, limit=limit, examples=rows, fabric=fabric, progress=advance)
         result |= {"train_minutes": self.seconds / 60, "train_seed": config.seed, "train_steps": config.steps}
         if self.first:
             write_json(self.out / TEST_FILE, result)
-            settings = settings_text(options.only(self.trainer.ema.supported))
-            write_card(self.out, result, headlines(self.task), settings)
+            write_card(self.out, result, headlines(task), settings_text(options.only(model.supported)))
         return result
 
     def _log(self, log: RunLog) -> str:

@@ -55,12 +55,7 @@ class AdamATan2(GroupOptimizer):
     """
 
     def __init__(
-        self,
-        params: ParamsT,
-        *,
-        lr: float = 1e-4,
-        betas: tuple[float, float] = (0.9, 0.95),
-        weight_decay: float = 0.0,
+        self, params: ParamsT, *, lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.95), weight_decay: float = 0.0
     ) -> None:
         self._check(lr, weight_decay)
         if not all(0 <= beta < 1 for beta in betas):

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import numpy as np
-import torch
 from lightning_fabric import Fabric
 
 from gram.config import Recipe, SampleOptions
 from gram.evaluation.evaluate import evaluate, headlines
+from gram.evaluation.likelihood import tensors_of
 from gram.inference.sample import Progress
 from gram.models.base import Model
 from gram.tasks.base import Examples, Task
@@ -22,34 +21,15 @@ def validation_options(recipe: Recipe, task: Task) -> SampleOptions:
 
 
 def validate(
-    model: Model,
-    task: Task,
-    examples: Examples,
-    recipe: Recipe,
-    fabric: Fabric,
-    *,
-    progress: Progress | None = None,
+    model: Model, task: Task, examples: Examples, recipe: Recipe, fabric: Fabric, *, progress: Progress | None = None
 ) -> dict[str, float]:
     """Return the metrics of prior rollouts on a fixed part of the validation split, and the model's own metrics."""
     config = recipe.train
+    options, limit = validation_options(recipe, task), config.eval_inputs
     result = evaluate(
-        model,
-        task,
-        "validation",
-        validation_options(recipe, task),
-        limit=config.eval_inputs,
-        examples=examples,
-        fabric=fabric,
-        progress=progress,
+        model, task, "validation", options, limit=limit, examples=examples, fabric=fabric, progress=progress
     )
     metrics = {f"validation_{key}": result[key] for key in headlines(task)}
-    device = fabric.device
-    inputs, targets = (
-        torch.from_numpy(np.array(part[: config.eval_inputs])).to(device)
-        for part in (examples.inputs, examples.targets)
-    )
-    ids = None
-    if model.puzzle_embeddings is not None and examples.puzzle_ids is not None:
-        ids = torch.from_numpy(examples.puzzle_ids[: config.eval_inputs]).to(device)
+    inputs, targets, ids = tensors_of(model, examples, slice(config.eval_inputs))
     own = model.validation_metrics(inputs, targets, puzzle_ids=ids, seed=config.seed)
     return metrics | {f"validation_{name}": value for name, value in own.items()}

@@ -15,6 +15,7 @@ from gram.errors import GramError
 from gram.experiments.entry import Entry, Run
 from gram.experiments.figures import FIGURES
 from gram.experiments.measures import MEASURES, Measured
+from gram.experiments.pictures import Shown
 from gram.experiments.registry import ENTRIES
 from gram.experiments.results import Result
 from gram.models.reasoner import Reasoner
@@ -54,7 +55,7 @@ def drawn(name: str, metrics: list[dict[str, Any]], path: Path, **labels: str) -
     if labels.get("recipe"):
         runs = [Run(run.group, run.row, labels["recipe"], label=run.label) for run in runs]
     results = [Result(run, 0, {"metrics": json.loads(json.dumps(m))}) for run, m in zip(runs, metrics, strict=True)]
-    FIGURES[name](Entry("tiny", "tiny", tuple(runs)), runs, results, path, "digest")
+    FIGURES[name](Shown(Entry("tiny", "tiny", tuple(runs)), runs, results, path, "digest"))
     assert digest_of_figure(path) == "digest"
 
 

@@ -169,7 +169,7 @@ def test_blocks_are_made_anew_and_the_rest_stays(here: Path, monkeypatch: pytest
     recipe.write_text("# GRAM\n# Results: none yet.\nbase: x\n")
     readme = Path("README.md")
     readme.write_text("before\n<!-- results:tiny/nqueens-8 -->\nold\n<!-- end -->\nafter\n")
-    assert set(documents.outdated_documents()) == {"README.md", "docs/figures/tiny.png (tiny)", str(recipe)}
+    assert set(documents.outdated_documents()) == {"README.md", "docs/figures/tiny.png", str(recipe)}
     assert len(documents.write_documents()) == 3
     text = readme.read_text()
     assert text.startswith("before\n<!-- results:tiny/nqueens-8 -->\n\n**nqueens-8**")

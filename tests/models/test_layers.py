@@ -149,18 +149,16 @@ def test_linear_keeps_the_variance_of_its_input() -> None:
     layer = Linear(256, 512)
     assert layer.bias is None
     assert float(layer.weight.detach().std()) == pytest.approx(1 / 16, rel=0.02)
-    assert Linear(4, 3, bias=True).bias.abs().max() == 0
 
 
 # --- SwiGLU over channels and over tokens -----------------------------------------------------------------------------
 
 
 def test_swiglu_is_its_formula() -> None:
-    layer = SwiGLU(6, 5, outputs=3).double()
+    layer = SwiGLU(6, 5).double()
     first, second = layer.gate_up.weight.chunk(2)
     x = randn(2, 4, 6)
     expected = (F.silu(x @ first.T) * (x @ second.T)) @ layer.down.weight.T
-    assert expected.shape == (2, 4, 3)
     assert_close(layer(x), expected)
 
 

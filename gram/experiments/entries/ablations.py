@@ -27,10 +27,7 @@ MECHANISMS = {
     "guide only": "guide-only",
     "direct prediction of h": "direct-sampling",
 }
-NAIVE = {
-    "TRM, stochastic decoder": {"decode": "sample"},
-    "TRM, random z_0": {"initial": "random"},
-}
+NAIVE = {"TRM, stochastic decoder": {"decode": "sample"}, "TRM, random z_0": {"initial": "random"}}
 """TRM with another way of sampling."""
 
 

@@ -7,24 +7,15 @@ from gram.experiments.entry import Column, Entry, Run
 
 ARC = ("arc-1", "arc-2")
 METHODS = {"Direct, 8 layers": "direct-8", "Looped TF": "looped", "HRM": "hrm", "TRM": "trm", "GRAM": "gram"}
+ARC_METHODS = [row for row in METHODS if row != "Looped TF"]
 NO_ARC = "ARC needs GPUs: the paper trains for days on eight of them. Its runs are not part of the CPU scale's plan."
 STRUCTURED = Run(
-    SUDOKU,
-    "GRAM, structured network",
-    f"{SUDOKU}/structured",
-    measuring=SUDOKU_INPUTS,
-    minutes=130.0,
-    apart=True,
+    SUDOKU, "GRAM, structured network", f"{SUDOKU}/structured", measuring=SUDOKU_INPUTS, minutes=130.0, apart=True
 )
 
 _LARGE = (
     *(Run(SUDOKU, row, f"{SUDOKU}/{recipe}-paper", measuring=SUDOKU_INPUTS) for row, recipe in METHODS.items()),
-    *(
-        Run(group, row, f"{group}/{recipe}-paper")
-        for group in ARC
-        for row, recipe in METHODS.items()
-        if recipe != "looped"
-    ),
+    *(Run(group, row, f"{group}/{METHODS[row]}-paper") for group in ARC for row in ARC_METHODS),
 )
 _ARC_SMALL = Run("arc-1", "GRAM", "arc-1/gram")
 _ARC_LARGE = tuple(Run("arc-1", row, f"arc-1/{METHODS[row]}-paper") for row in ("TRM", "GRAM"))
@@ -51,17 +42,9 @@ ENTRIES = (
                 row: {"selection.value": value}
                 for row, value in zip(METHODS, (0.0, 61.3, 55.0, 87.4, 97.0), strict=True)
             },
-            "arc-1": {
-                "Direct, 8 layers": {"pass@2": 21.0},
-                "HRM": {"pass@2": 40.3},
-                "TRM": {"pass@2": 44.6},
-                "GRAM": {"pass@2": 52.0},
-            },
-            "arc-2": {
-                "Direct, 8 layers": {"pass@2": 0.0},
-                "HRM": {"pass@2": 5.0},
-                "TRM": {"pass@2": 7.8},
-                "GRAM": {"pass@2": 11.1},
+            **{
+                group: {row: {"pass@2": value} for row, value in zip(ARC_METHODS, values, strict=True)}
+                for group, values in {"arc-1": (21.0, 40.3, 44.6, 52.0), "arc-2": (0.0, 5.0, 7.8, 11.1)}.items()
             },
         },
         figure="puzzle_bars",

@@ -42,6 +42,7 @@ class Autoregressive(Baseline):
     settings = ArConfig
     config: ArConfig
     supported = frozenset({"temperature", "top_p", "width", "seed"})
+    likelihood_meaning = (True, "chain rule")
 
     def __init__(self, config: ArConfig, *, vocab_size: int, length: int) -> None:
         super().__init__(config, vocab_size=vocab_size, length=length)
@@ -82,11 +83,6 @@ class Autoregressive(Baseline):
     def steps_per_output(self) -> int:
         """One step for each token."""
         return self.length
-
-    @property
-    def likelihood_meaning(self) -> tuple[bool, str]:
-        """Whether the likelihood is exact, and a description of it."""
-        return True, "chain rule"
 
     @torch.no_grad()
     def draw_outputs(

@@ -8,7 +8,6 @@ at 0 (`labelled`), and samples all positions otherwise.
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Self
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from gram.config import SampleOptions, Section
 from gram.models.base import Job, Metrics, Model, StepContext, StepResult, Steps
 from gram.models.carry import Carry, Rows
 from gram.models.noise import derive
-from gram.tasks.base import IGNORE, Structure, Tokens
+from gram.tasks.base import IGNORE, Tokens
 
 PADDING = 0
 READ_AT_ONCE = 4096
@@ -30,6 +29,7 @@ DRAWN_AT_ONCE = 256
 class Baseline(Model):
     """A model of p(output | input) that samples whole outputs and has no latent state."""
 
+    likelihood_meaning = (False, "variational bound")
     labelled: Tensor
     """[length] which positions ever carry a label: the sampler holds the others at padding, as training shows them"""
     draw_outputs: Callable[..., Tensor]
@@ -39,11 +39,6 @@ class Baseline(Model):
     def __init__(self, config: Section, *, vocab_size: int, length: int) -> None:
         super().__init__(config, vocab_size=vocab_size, length=length)
         self.register_buffer("labelled", torch.ones(length, dtype=torch.bool))
-
-    @classmethod
-    def build(cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure) -> Self:
-        """Build a model from its section of a recipe."""
-        return cls(config, vocab_size=vocab_size, length=length)
 
     def prepare(self, targets: Tokens) -> None:
         """Store which positions have a label in any of the targets [rows, length]."""
@@ -99,17 +94,8 @@ class Baseline(Model):
             drawn = self.draw_outputs(given, generator=generator, labelled=self.labelled, **own).cpu().numpy()
             steps = np.full(len(some), options.steps or self.steps_per_output)
             nothing, ended = np.zeros(len(some), dtype=np.float32), np.ones(len(some), dtype=np.bool_)
-            yield Steps(
-                puzzle,
-                trajectory,
-                steps,
-                drawn,
-                nothing,
-                nothing,
-                ended,
-                ~ended,
-                torch.zeros(len(some), *self.state_shape),
-            )
+            states = torch.zeros(len(some), *self.state_shape)
+            yield Steps(puzzle, trajectory, steps, drawn, nothing, nothing, ended, ~ended, states)
 
     def process(self, inputs: Tensor, *, seed: int = 0) -> dict[int, Tokens]:
         """Return how outputs [rows, length] for inputs [rows, length] came about, by the number of steps made.
@@ -124,15 +110,9 @@ class Baseline(Model):
         """The default number of steps per output."""
         return self.sampling_steps or 1
 
-    @property
-    def likelihood_meaning(self) -> tuple[bool, str]:
-        """Whether the likelihood is exact, and a description of it."""
-        return False, "variational bound"
-
     def log_likelihood(
         self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0
     ) -> Tensor:
-        """Return log p(target | input) in nats, or a lower bound of it: [rows]."""
         return self.log_likelihood_bound(inputs, targets, generator=self._generator(seed))
 
     def _generator(self, *key: int) -> torch.Generator:

@@ -66,12 +66,7 @@ class Vae(Baseline):
 
     @torch.no_grad()
     def draw_outputs(
-        self,
-        inputs: Tensor,
-        *,
-        generator: torch.Generator,
-        labelled: Tensor | None = None,
-        temperature: float = 1.0,
+        self, inputs: Tensor, *, generator: torch.Generator, labelled: Tensor | None = None, temperature: float = 1.0
     ) -> Tensor:
         """inputs [rows, pixels] -> images [rows, pixels]: z from the prior, then every pixel by itself.
 

@@ -107,16 +107,8 @@ class Colouring(Task):
     @cached_property
     def _data(self) -> store.Arrays:
         """The graphs in order of test, validation and train, how many each split has, and all their colourings."""
-        settings: dict[str, Any] = {
-            "size": self.size,
-            "colours": self.colours,
-            "edge_probability": self.edge_probability,
-            "train_graphs": self.train_graphs,
-            "test_graphs": self.test_graphs,
-            "validation_share": self.validation_share,
-            "stratified": self.stratified,
-            "seed": self.seed,
-        }
+        names = ("size", "colours", "edge_probability", "train_graphs", "test_graphs", "validation_share", "stratified")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in (*names, "seed")}
         return store.cached_arrays("colouring-2", settings, lambda: build(**settings))
 
     def split(self, name: SplitName) -> Examples:

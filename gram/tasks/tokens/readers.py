@@ -261,12 +261,7 @@ def _published_set(folder: Path, name: str, metadata: Metadata, first_group: int
     targets = labels.astype(small)
     targets[unlabelled] = IGNORE
     group = np.repeat(np.arange(len(puzzles_of_group)) + first_group, puzzles_of_group)
-    return (
-        inputs.astype(small),
-        targets,
-        np.repeat(identifiers, rows_of_puzzle),
-        np.repeat(group, rows_of_puzzle),
-    )
+    return (inputs.astype(small), targets, np.repeat(identifiers, rows_of_puzzle), np.repeat(group, rows_of_puzzle))
 
 
 _DIMENSIONS = {"inputs": 2, "labels": 2, "puzzle_identifiers": 1, "puzzle_indices": 1, "group_indices": 1}
