@@ -92,7 +92,8 @@ def test_the_workflow_runs_the_same_checks_on_every_classified_python() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     job = workflow["jobs"]["check"]
     versions = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if "Python :: 3." in name]
-    assert job["strategy"]["matrix"]["python"] == versions
+    assert versions
+    assert set(versions) <= set(job["strategy"]["matrix"]["python"])
     assert ".ci/run" in [step.get("run") for step in job["steps"]]
 
 

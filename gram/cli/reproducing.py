@@ -13,7 +13,7 @@ from gram.experiments.check import Compared, check_shipped
 from gram.experiments.documents import outdated_documents, write_documents
 from gram.experiments.entry import Entry, Scale
 from gram.experiments.registry import ENTRIES, find_entry, select_runs
-from gram.experiments.reproduce import Overview, jobs_of, overview, queue_folder, write_outputs
+from gram.experiments.reproduce import Overview, check_changes, jobs_of, overview, queue_folder, write_outputs
 from gram.experiments.results import State, log_file
 from gram.experiments.work import execute
 
@@ -116,6 +116,7 @@ def _run(
     dry_run: bool,
 ) -> None:
     runs = select_runs(entry, scale, only)
+    check_changes(runs, change)
     found = overview(entry, runs, seeds)
     if dry_run:
         _show(found)

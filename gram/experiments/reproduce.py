@@ -5,13 +5,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gram.errors import GramError
 from gram.experiments.entry import Entry, Run, Scale
 from gram.experiments.figures import draw_entry
 from gram.experiments.queue import Job
 from gram.experiments.registry import ENTRIES
-from gram.experiments.results import RESULTS, State, expected_minutes, load_results, log_file, state_of, training_folder
+from gram.experiments.results import (
+    RESULTS,
+    State,
+    expected_minutes,
+    load_results,
+    log_file,
+    state_of,
+    training_folder,
+    training_recipe,
+)
 from gram.experiments.tables import entry_table
 from gram.files import write_whole
+from gram.tasks import check_options
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,15 @@ def overview(entry: Entry, runs: Iterable[Run], seeds: Sequence[int] | None = No
             left[folder] = expected_minutes(piece.run, ENTRIES.values())
     known = [minutes for minutes in left.values() if minutes is not None]
     return Overview(entry, pieces, None if len(known) < len(left) else sum(known))
+
+
+def check_changes(runs: Iterable[Run], change: Sequence[str]) -> None:
+    """Raise `GramError` if any of these runs cannot take the user's changes to its recipe."""
+    for run in runs if change else ():
+        if run.shipped:
+            raise GramError(f"--set changes trainings, but {run.name} is a shipped model, which is only measured.")
+        recipe = training_recipe(run, run.seeds[0], threads=1, extra=change)
+        check_options(recipe.task.name, recipe.task.options)
 
 
 def jobs_of(found: Overview, scale: Scale, *, threads: int, extra: Sequence[str]) -> list[Job]:

@@ -55,6 +55,20 @@ def make_task(name: str, **options: Any) -> Task:
     A name is that of a shipped task (`sudoku-hard`, `nqueens`, or with its size `nqueens-8`), of an installed one (an
     entry point of the group `gram.tasks`), or a class in a Python file of yours (`mytask.py:Latin`), which is run.
     """
+    kind, options = _checked(name, options)
+    try:
+        return kind(**options)
+    except (TypeError, ValueError) as error:  # a word where a number belongs, for example
+        raise GramError(f"Task '{name}' cannot be built with {options}: {error}.") from error
+
+
+def check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Raise `GramError` if the task `name` does not take these options; neither the task nor its data is built."""
+    _checked(name, options)
+
+
+def _checked(name: str, options: Mapping[str, Any]) -> tuple[type[Task], dict[str, Any]]:
+    """Return the class of a task and all its options, or raise `GramError` on one that it does not take."""
     if name == "none":
         raise GramError("This model was imported without a task: import it again with --task.")
     kind, implied = _find(name)
@@ -62,17 +76,14 @@ def make_task(name: str, **options: Any) -> Task:
     if contradicted:
         option = contradicted[0]
         raise GramError(f"Task '{name}' and its option {option}={options[option]} contradict each other.")
-    options = {**implied, **options}
+    known = {**implied, **options}
     parameters = inspect.signature(kind, eval_str=True).parameters
-    for option, value in options.items():
+    for option, value in known.items():
         if option not in parameters:
             raise GramError(f"Task '{name}' has no option '{option}'. Its options: {', '.join(parameters) or 'none'}.")
         if parameters[option].annotation is bool and not isinstance(value, bool):  # any word would count as true
             raise GramError(f"Option {option} of task '{name}' must be true or false, not '{value}'.")
-    try:
-        return kind(**options)
-    except (TypeError, ValueError) as error:  # a word where a number belongs, for example
-        raise GramError(f"Task '{name}' cannot be built with {options}: {error}.") from error
+    return kind, known
 
 
 def stored_task(

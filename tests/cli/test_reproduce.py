@@ -76,7 +76,7 @@ def test_two_measurements_of_one_training_are_one_job_of_the_queue(gram: Run, he
 
 
 def test_a_run_that_fails_names_its_log(gram: Run, here: Path) -> None:
-    code, _, err = gram("reproduce", "trajectories", "--only", "nqueens-8-trm", "--set", "model.dims=3")
+    code, _, err = gram("reproduce", "trajectories", "--only", "nqueens-8-trm", "--set", "task.options.size=3")
     assert code == 1
     assert "1 of 1 runs failed: see runs/reproduce/nqueens-8-trm-seed0.log" in " ".join(err.split())
 
@@ -97,6 +97,26 @@ def test_a_run_that_fails_names_its_log(gram: Run, here: Path) -> None:
 def test_what_makes_no_sense_is_refused(gram: Run, here: Path, arguments: tuple[str, ...], message: str) -> None:
     code, _, err = gram("reproduce", *arguments)
     assert code == 1
+    assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize("dry", [("--dry-run",), ()])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("trajectories", "--set", "nosuch=1"), "unknown key 'nosuch'"),
+        (("trajectories", "--set", "model.dims=3"), "unknown key 'model.dims'"),
+        (("trajectories", "--set", "task.options.nosuch=1"), "has no option 'nosuch'"),
+        (("trajectories", "--set", "train.steps"), "not of the form key=value"),
+        (("trajectories", "--set", "train.seed=1"), "train.seed is given twice"),
+        (("shipped", "--set", "train.steps=1"), "is a shipped model"),
+    ],
+)
+def test_a_change_that_a_recipe_cannot_take_is_refused_before_anything_runs(
+    gram: Run, here: Path, arguments: tuple[str, ...], dry: tuple[str, ...], message: str
+) -> None:
+    code, _, err = gram("reproduce", *arguments, *dry)
+    assert (code, list(here.iterdir())) == (1, [])
     assert message in " ".join(err.split())
 
 
