@@ -319,4 +319,6 @@ def test_demo_prints_boards_and_draws(gram: Run, tmp_path: Path) -> None:
     code, out, _ = gram("demo", "--figure", tmp_path / "demo.png")
     assert code == 0
     assert "distinct solutions found and verified" in out
+    assert all(f"{name}: " in out for name in ("nqueens-8", "nqueens-10", "colouring-8", "sudoku-extreme"))
+    assert "sudoku-generation: " in out
     assert (tmp_path / "demo.png").stat().st_size > 10_000
