@@ -17,6 +17,7 @@ ENTRIES = (
             _shipped(SOLVING, "nqueens-8", "nqueens-8/gram", "solutions"),
             _shipped(SOLVING, "nqueens-10", "nqueens-10/gram", "solutions", limit=600),
             _shipped(SOLVING, "colouring-8", "colouring-8/gram", "solutions"),
+            _shipped(SOLVING, "colouring-10", "colouring-10/gram", "solutions"),
             _shipped(SOLVING, "sudoku-9", "sudoku-9/gram", "solutions", limit=100),
             _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/wide", "solutions", limit=100),
             _shipped(GENERATING, "sudoku-generation", "sudoku-generation/gram", "generation", count=1000),
