@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,10 +19,11 @@ class Symbols(nn.Module):
         super().__init__()
         self.tokens = list(symbols)
         self.others = [token for token in range(vocab_size) if token not in self.tokens]
-        table = torch.ones(vocab_size, self.count, dtype=torch.long)
-        table[self.tokens] -= torch.eye(self.count, dtype=torch.long)
-        table[self.others] = torch.arange(2, self.kinds)[:, None]
-        self.register_buffer("table", table, persistent=False)
+        # By numpy: torch would import its compiler, half a second, if the model is built on the meta device.
+        table = np.ones((vocab_size, self.count), dtype=np.int64)
+        table[self.tokens] -= np.eye(self.count, dtype=np.int64)
+        table[self.others] = np.arange(2, self.kinds)[:, None]
+        self.register_buffer("table", torch.from_numpy(table), persistent=False)
 
     @property
     def count(self) -> int:
