@@ -53,7 +53,8 @@ def command() -> str:
 def _puzzle(task: Task) -> Tokens:
     """Return a puzzle that is not in the training split."""
     if task.scoring == "generation":
-        return blank_input(task)[0]
+        blank: Tokens = blank_input(task)[0]
+        return blank
     # Sudoku's held-out puzzles would have to be downloaded or generated first.
     return task.parse(HARD_SUDOKU) if isinstance(task, SudokuBoard) else _input_with_several_solutions(task)
 
