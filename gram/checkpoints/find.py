@@ -42,7 +42,7 @@ def shipped_models() -> dict[str, Path]:
     folders = (path.parent for path in PRETRAINED.glob(f"*/{CONFIG_FILE}"))
     return {
         path.name: path
-        for path in sorted(folders, key=lambda path: (path.name.rpartition("-")[0], len(path.name), path.name))
+        for path in sorted(folders, key=lambda path: (path.name.rstrip("0123456789"), len(path.name), path.name))
     }
 
 

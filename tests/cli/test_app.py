@@ -281,6 +281,8 @@ def test_divergence_is_said_in_one_sentence(gram: Run, tmp_path: Path, tiny: lis
 
 def test_shipped_models_are_small() -> None:
     assert list(shipped_models()) == [
+        "colouring-8",
+        "colouring-10",
         "digits",
         "nqueens-8",
         "nqueens-10",
