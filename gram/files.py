@@ -24,6 +24,11 @@ NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTS
 """What a file system that cannot lock a folder answers."""
 
 
+def natural_order(name: str) -> tuple[str, int, str]:
+    """Return the key that sorts nqueens-8 before nqueens-10, and sudoku-9 before sudoku-extreme."""
+    return name.rstrip("0123456789"), len(name), name
+
+
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file atomically: to a temporary file next to `path`, which is flushed and then renamed."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -209,7 +209,8 @@ def test_a_model_of_another_shape_than_its_task(recipe: Recipe, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["nqueens-99", "./nothing/here", "/nothing/here", "a/b/c", "runs/"])
-def test_an_unknown_name_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_name_never_asks_the_hub(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # where there are no runs
     monkeypatch.setattr(find, "_download", lambda _: pytest.fail("asked the hub"))
     with pytest.raises(GramError, match="There is no model"):
         find_model(name)

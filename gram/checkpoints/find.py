@@ -7,6 +7,7 @@ from typing import Any
 from gram.checkpoints.card import read_card
 from gram.checkpoints.folder import CONFIG_FILE
 from gram.errors import GramError
+from gram.files import natural_order
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
@@ -38,12 +39,9 @@ def list_models() -> dict[str, ModelInfo]:
 
 
 def shipped_models() -> dict[str, Path]:
-    """Return the folders of the shipped models by name: nqueens-8 before nqueens-10, and both before sudoku-9."""
-    folders = (path.parent for path in PRETRAINED.glob(f"*/{CONFIG_FILE}"))
-    return {
-        path.name: path
-        for path in sorted(folders, key=lambda path: (path.name.rstrip("0123456789"), len(path.name), path.name))
-    }
+    """Return the folders of the shipped models by name, in their natural order."""
+    names = sorted((path.parent.name for path in PRETRAINED.glob(f"*/{CONFIG_FILE}")), key=natural_order)
+    return {name: PRETRAINED / name for name in names}
 
 
 def find_model(name: str | Path) -> Path:

@@ -97,9 +97,9 @@ def evaluate_model(
     result["model"] = model
     show_result(console, result)
     if plot is not None:
-        title = f"{model}: {result['task']}, {split} split, {settings_text(solver.supported(options))}"
-        from gram.plots.curves import calibration_figure
+        from gram.plots.curves import calibration_figure  # matplotlib: most evaluations draw nothing
 
+        title = f"{model}: {result['task']}, {split} split, {settings_text(solver.supported(options))}"
         calibration_figure(result["calibration"], title, plot)
         say(f"Calibration plot: {plot}")
     if folder is not None:

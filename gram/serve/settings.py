@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from gram.errors import GramError
+from gram.files import natural_order
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,4 @@ def read_token(path: Path) -> str:
 def shipped_names() -> list[str]:
     """Return the names of the models that come with the package, without importing torch."""
     folders = (resources.files("gram") / "pretrained").iterdir()
-    return sorted(
-        (f.name for f in folders if (f / "config.json").is_file()), key=lambda n: (n.rstrip("0123456789"), len(n), n)
-    )
+    return sorted((folder.name for folder in folders if (folder / "config.json").is_file()), key=natural_order)

@@ -162,11 +162,11 @@ class Run:
         """Load the weights of a trained model of the same shape, or of one that can be widened to it."""
         trainer = self.trainer
         trained, *_ = load_model(folder)
-        for model in (trainer.model, trainer.ema):
-            if can_widen(trained, model):
-                widen(trained, model)
-            else:
-                load_weights(model, folder / WEIGHTS_FILE)
+        if can_widen(trained, trainer.model):
+            widen(trained, trainer.model)
+        else:
+            load_weights(trainer.model, folder / WEIGHTS_FILE)
+        trainer.ema.load_state_dict(trainer.model.state_dict())
         trainer.pool = trainer.empty_pool()  # with the z_0 of these weights
         self.started = True
 
