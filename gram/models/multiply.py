@@ -41,7 +41,7 @@ def convolution_pays(x: Tensor, weight: Tensor) -> bool:
     """Whether a convolution is the faster multiply on this CPU, its preparation included."""
     fits = x.is_cpu and x.dtype == weight.dtype == torch.float32 and x.is_contiguous()
     large = fits and x.numel() >= CONVOLUTION_NUMBERS and min(weight.shape) >= CONVOLUTION_WIDTH
-    return large and convolutions_are_faster() and not torch.compiler.is_compiling()
+    return large and not torch.compiler.is_compiling() and convolutions_are_faster()
 
 
 @cache
