@@ -1,4 +1,4 @@
-"""Train the classifier that scores images, and write what ships: its weights and the statistics of the real images.
+"""Train the classifiers that score images, and write what ships: weights, and the statistics of the real images.
 
 python benchmarks/classifier.py mnist     a minute on one core; needs the files of MNIST
 python benchmarks/classifier.py digits    seconds
@@ -8,23 +8,27 @@ import argparse
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
-from gram.evaluation.classifier import REAL, WEIGHTS, DigitClassifier
+from gram.evaluation.classifier import REAL, WEIGHTS, Classifier, DigitClassifier, DigitReader
 from gram.evaluation.image_scores import TASKS, real_images, statistics
 from gram.files import write_whole
 from gram.tasks.images import LabelledImages
 
-EPOCHS = {"mnist": 2, "digits": 100}
+EPOCHS = {"mnist": {DigitClassifier: 2, DigitReader: 8}, "digits": {DigitClassifier: 100, DigitReader: 100}}
 
 
-def train_classifier(images: LabelledImages, *, brightest: int, epochs: int, seed: int = 0) -> DigitClassifier:
+def train_classifier(
+    kind: type[Classifier], images: LabelledImages, *, brightest: int, epochs: int, seed: int = 0
+) -> Classifier:
     """Train a classifier of grey images; half of them are thresholded, so that it handles black and white ones.
 
     Args:
+        kind: the network's class.
         images: grey images and their digits.
         brightest: the value of a white pixel.
         epochs: passes over the images.
@@ -34,7 +38,7 @@ def train_classifier(images: LabelledImages, *, brightest: int, epochs: int, see
     pixels, labels = torch.from_numpy(images.grey / brightest).float(), torch.tensor(images.labels).long()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = DigitClassifier(pixels.shape[-1])
+        network = kind(pixels.shape[-1])
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.05)
     steps = epochs * (len(pixels) // 128)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=steps)
@@ -53,15 +57,15 @@ def train_classifier(images: LabelledImages, *, brightest: int, epochs: int, see
 
 
 @torch.inference_mode()
-def accuracy(network: DigitClassifier, pixels: Tensor, labels: Tensor) -> float:
+def accuracy(network: nn.Module, pixels: Tensor, labels: Tensor) -> float:
     """Return the fraction of the images [images, side, side] that are classified correctly."""
     batches = zip(torch.split(pixels, 500), torch.split(labels, 500), strict=True)
     right = [network(some)[1].argmax(1) == true for some, true in batches]
     return float(torch.cat(right).float().mean())
 
 
-def save_classifier(path: Path, network: DigitClassifier, real: dict[str, Tensor]) -> None:
-    """Write the weights, in half precision, and the statistics of the real images."""
+def save_classifier(path: Path, network: nn.Module, real: dict[str, Tensor]) -> None:
+    """Write the weights, in half precision, and the statistics of the real images, if there are any."""
     weights = {name: tensor.half().contiguous() for name, tensor in network.state_dict().items()}
     tensors = {**weights, **{REAL + name: tensor for name, tensor in real.items()}}
     write_whole(path, lambda part: save_file(tensors, part))
@@ -76,18 +80,25 @@ def main() -> None:
     torch.set_num_threads(1)
     task = real_images({kind.name: kind for kind in TASKS.values()}[arguments.task])
     train, test = task.images("train"), task.images("test")
-    start = time.perf_counter()
-    network = train_classifier(train, brightest=task.brightest, epochs=EPOCHS[arguments.task])
-    print(f"{len(train):,} images, {EPOCHS[arguments.task]} epochs, {time.perf_counter() - start:.0f} s")
     grey, labels = torch.from_numpy(test.grey / task.brightest).float(), torch.tensor(test.labels)
-    for kind, pixels in (("grey", grey), ("black and white", (grey > 0.5).float())):
-        print(f"{len(test):,} test images, {kind}: {accuracy(network, pixels, labels):.2%} right")
-    real = torch.from_numpy(train.grey / task.brightest).float()
-    with torch.inference_mode():
-        features = torch.cat([network(some)[0].double() for some in real.split(500)])
-    path = arguments.out / f"{arguments.task}.safetensors"
-    save_classifier(path, network, {name: value.clone() for name, value in statistics(features).items()})
-    print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+    for kind, suffix in ((DigitClassifier, ""), (DigitReader, "-reader")):
+        epochs = EPOCHS[arguments.task][kind]
+        start = time.perf_counter()
+        network = train_classifier(kind, train, brightest=task.brightest, epochs=epochs)
+        print(f"{kind.__name__}: {len(train):,} images, {epochs} epochs, {time.perf_counter() - start:.0f} s")
+        for look, pixels in (("grey", grey), ("black and white", (grey > 0.5).float())):
+            print(f"{len(test):,} test images, {look}: {accuracy(network, pixels, labels):.2%} right")
+        path = arguments.out / f"{arguments.task}{suffix}.safetensors"
+        save_classifier(path, network, {} if suffix else real_statistics(network, train.grey / task.brightest))
+        print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+@torch.inference_mode()
+def real_statistics(network: nn.Module, pixels: np.ndarray) -> dict[str, Tensor]:
+    """Return what the FID needs to know of real images [images, side, side]."""
+    some = torch.from_numpy(pixels).float().split(500)
+    features = torch.cat([network(part)[0].double() for part in some])
+    return {name: value.clone() for name, value in statistics(features).items()}
 
 
 if __name__ == "__main__":

@@ -178,10 +178,10 @@ def images(
                 progress=advance,
             )
     title = f"{task.name}: {count:,} images each against {rows[0].scores.real:,} grey ones, by {network}, seed {seed}"
-    table = Table("model", "parameters", "steps", "Inception Score", "FID", title=title)
+    table = Table("model", "parameters", "steps", "Inception Score", "FID", "readable", title=title)
     for row in rows:
         score = "-" if row.scores.inception_score is None else f"{row.scores.inception_score:.2f}"
-        table.add_row(row.model, f"{row.parameters:,}", str(row.steps), score, f"{row.scores.fid:.2f}")
+        table.add_row(row.model, f"{row.parameters:,}", str(row.steps), score, *_fid_and_readable(row.scores))
     console.print(table)
     _say_why_not(rows[0].scores)
     rows_figure(task, [(f"{Path(row.model).name}, {row.steps}", row.shown.astype(int)) for row in rows], title, figure)
@@ -217,11 +217,20 @@ def score(
     tokens, _ = stream.read_samples(file)
     scores = image_scores(tokens, network=network, real=real, batch=batch, device=device, seed=seed, console=console)
     say(f"{scores.generated:,} images of {scores.task} against {scores.real:,} grey ones, by the network {network}:")
-    say(f"FID {scores.fid:.2f}")
+    fid, readable = _fid_and_readable(scores)
+    say(f"FID {fid}")
     _say_why_not(scores)
     if scores.inception_score is not None:
         say(f"Inception Score {scores.inception_score:.2f} +- {scores.inception_score_std:.2f}")
+    if scores.agreement is not None:
+        say(f"Readable: {readable} (two independent classifiers read the same digit)")
     write_json(json_file, asdict(scores))
+
+
+def _fid_and_readable(scores: ImageScores) -> tuple[str, str]:
+    """Return the FID with half of its interval, and the share of images in which two classifiers read one digit."""
+    spread = "" if scores.fid_interval is None else f" +- {scores.fid_interval[1] - scores.fid:.2f}"
+    return f"{scores.fid:.2f}{spread}", "-" if scores.agreement is None else f"{scores.agreement:.1%}"
 
 
 def _say_why_not(scores: ImageScores) -> None:
