@@ -82,6 +82,9 @@ class Sampling(Loading):
 
     depth: Annotated[int | None, sampling_option(help="Supervision steps per trajectory.")] = None
     temperature: Annotated[float | None, sampling_option(help="Scale of the noise; 0 follows the mean.")] = None
+    temperature_final: Annotated[
+        float | None, sampling_option(help="The temperature moves linearly to this one over the depth.")
+    ] = None
     steps: Annotated[int | None, sampling_option(min=1, help="Diffusion models: sampling steps.")] = None
     top_p: Annotated[float | None, sampling_option(help="Autoregressive models: nucleus sampling threshold.")] = None
     seed: Seed = 0

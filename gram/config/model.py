@@ -148,6 +148,8 @@ class ObjectiveConfig(Section):
     """Let these slots (without guidance: all) train the whole model, each towards the nearest solution."""
     rollout_temperature: float = Field(1.0, ge=0)
     """Noise temperature of these rollouts: the one at which the model will be sampled."""
+    rollout_temperature_final: float | None = Field(None, ge=0)
+    """Their temperature moves linearly to this one in the course of an example; None keeps it."""
     reserve: int = Field(0, ge=0)
     """Additional targets to choose from for rollouts of images; more of them make the nearest one nearer."""
     halt_loss: Literal["bce", "squared"] = "bce"

@@ -24,6 +24,8 @@ class SampleOptions:
     """Supervision steps at most."""
     temperature: Finite = 1.0
     """Scale of the noise: 0 follows the mean. Models that draw tokens: 0 takes the most probable one."""
+    temperature_final: Finite | None = None
+    """The temperature moves linearly to this one over the depth; None keeps it."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Autoregressive models: draw from the most probable tokens that together have this probability."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -46,11 +48,21 @@ class SampleOptions:
     """Keep the latent state h of every supervision step as well."""
 
     def changed(self, **options: Any) -> Self:
-        """Return these options with some of them changed; raise `GramError` for a value that is not allowed."""
+        """Return these options with some of them changed; raise `GramError` for a value that is not allowed.
+
+        A new temperature without a final one is constant.
+        """
+        if "temperature" in options:
+            options = {"temperature_final": None, **options}
         try:
             return replace(self, **options)
         except ValidationError as error:
             raise GramError(f"{describe(error)}.") from error
+
+    @property
+    def temperatures(self) -> tuple[float, float]:
+        """Those of the first and of the last step."""
+        return self.temperature, self.temperature if self.temperature_final is None else self.temperature_final
 
     def only(self, names: frozenset[str]) -> dict[str, Any]:
         """Return the options of these names."""
@@ -60,5 +72,8 @@ class SampleOptions:
 def settings_text(settings: dict[str, Any]) -> str:
     """Describe sampling options in a line: depth 16 x width 20, temperature 1.0, seed 0."""
     size = [f"{name} {settings[name]}" for name in ("depth", "steps", "width") if settings.get(name) is not None]
-    rest = [f"{name} {settings[name]}" for name in ("temperature", "top_p", "seed") if name in settings]
+    shown = {name: settings[name] for name in ("temperature", "top_p", "seed") if name in settings}
+    if settings.get("temperature_final") is not None:
+        shown["temperature"] = f"{settings['temperature']} to {settings['temperature_final']}"
+    rest = [f"{name} {value}" for name, value in shown.items()]
     return ", ".join([" x ".join(size)] * bool(size) + rest)

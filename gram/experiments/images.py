@@ -50,17 +50,20 @@ def image_rows(
 ) -> list[Row]:
     """Return the lines of one model: `count` images each, at each of `depths` if it is recursive.
 
-    All depths use the same trajectories, so they differ only in the number of steps.
+    At a constant temperature all depths use the same trajectories, so they differ only in the number of steps.
     """
     if solver.model.recursive:
-        drawn = _by_depth(solver, count, depths, options, progress)
+        ends = [[depth] for depth in depths] if options.temperature_final is not None else [depths]
+        drawn: dict[int, NDArray[np.uint8]] = {}
+        for some in ends:
+            drawn |= _by_depth(solver, count, some, options, progress)
     else:
         steps = options.steps or solver.model.sampling_steps or 1
         drawn = {steps: generate(solver, count, options, progress=progress)}
     rows = []
     for steps, images in drawn.items():
         scores = image_scores(images, network=network, device=device, seed=options.seed)
-        settings = options.only(solver.model.supported & {"temperature", "seed"})
+        settings = options.only(solver.model.supported & {"temperature", "temperature_final", "seed"})
         rows.append(Row(name, steps, solver.model.parameter_count, settings, scores, images[:SHOWN]))
     return rows
 

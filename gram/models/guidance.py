@@ -24,9 +24,9 @@ class Gaussian(NamedTuple):
     log_sigma: Tensor
     """[batch, tokens, dim]"""
 
-    def sample(self, noise: Tensor, temperature: float = 1.0) -> Tensor:
-        """Reparameterised draw from standard-normal `noise`; temperature 0 gives the mean."""
-        return self.mean + temperature * self.log_sigma.exp() * noise
+    def sample(self, noise: Tensor) -> Tensor:
+        """Reparameterised draw from standard-normal `noise`."""
+        return self.mean + self.log_sigma.exp() * noise
 
     def scale_gradient(self, share: float) -> "Gaussian":
         """Return the same distribution with its gradient multiplied by `share`."""
@@ -87,7 +87,7 @@ class NoGuidance(nn.Module):
     def embed_targets(self, targets: Tensor) -> None:
         """Return nothing: there is no posterior that could see the targets."""
 
-    def forward(self, u: Tensor, e_y: None, noise: Tensor | None, temperature: float = 1.0) -> Transition:
+    def forward(self, u: Tensor, e_y: None, noise: Tensor | None) -> Transition:
         """Return u [batch, tokens, dim] itself."""
         return Transition(u)
 
@@ -101,9 +101,9 @@ class FixedNoise(NoGuidance):
         super().__init__()
         self.sigma = math.exp(config.log_sigma_init)
 
-    def forward(self, u: Tensor, e_y: None, noise: Tensor | None, temperature: float = 1.0) -> Transition:
+    def forward(self, u: Tensor, e_y: None, noise: Tensor | None) -> Transition:
         """Return h = u + epsilon; without noise, u itself."""
-        return Transition(u if noise is None else torch.add(u, noise, alpha=temperature * self.sigma))
+        return Transition(u if noise is None else torch.add(u, noise, alpha=self.sigma))
 
 
 class Guidance(nn.Module):
@@ -140,7 +140,7 @@ class Guidance(nn.Module):
             e_y = torch.cat((front, e_y), dim=1)
         return e_y  # type: ignore[no-any-return]
 
-    def forward(self, u: Tensor, e_y: Tensor | None, noise: Tensor | None, temperature: float = 1.0) -> Transition:
+    def forward(self, u: Tensor, e_y: Tensor | None, noise: Tensor | None) -> Transition:
         """Return h = u + epsilon, with epsilon from the posterior if e_y is given, else from the prior.
 
         Without noise epsilon is the mean. The ablation `direct` takes epsilon itself as the new state.
@@ -148,7 +148,7 @@ class Guidance(nn.Module):
         prior = self.prior(u)
         posterior = None if e_y is None else self.posterior(u + e_y)
         chosen = prior if posterior is None else posterior
-        epsilon = chosen.mean if noise is None or not self.noisy else chosen.sample(noise, temperature)
+        epsilon = chosen.mean if noise is None or not self.noisy else chosen.sample(noise)
         return Transition(epsilon if self.mechanism == "direct" else u + epsilon, prior, posterior)
 
 

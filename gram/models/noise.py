@@ -64,6 +64,21 @@ def normal(key: Tensor, *shape: int) -> Tensor:
     return numbers[:, :count].reshape(len(key), *shape)
 
 
+def temperature_at(first: Tensor, final: Tensor, step: Tensor, depth: Tensor) -> Tensor:
+    """Return the temperature of step 0, 1, ... of `depth`, which moves linearly from `first` to `final`: all [rows]."""
+    return first + (final - first) * step / (depth - 1).clamp_min(1)
+
+
+def scaled(noise: Noise, temperature: Tensor) -> Noise:
+    """Return the noise at each row's temperature [rows]."""
+
+    def draw(transition: int) -> Tensor | None:
+        drawn = noise(transition)
+        return None if drawn is None else drawn * temperature[:, None, None]
+
+    return draw
+
+
 def puzzle_key(tokens: Tokens, puzzle_id: int | None = None) -> int:
     """Return the noise key of a puzzle: its tokens [length], and its puzzle id if it has an embedding."""
     name = b"" if puzzle_id is None else b"|%d" % puzzle_id

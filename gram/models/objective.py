@@ -25,7 +25,7 @@ from gram.models.losses import (
     squared_error,
     token_accuracy,
 )
-from gram.models.noise import Noise, derive, normal, uniform
+from gram.models.noise import Noise, derive, normal, scaled, temperature_at, uniform
 
 if TYPE_CHECKING:
     from gram.models.reasoner import Reasoner
@@ -73,12 +73,14 @@ class SupervisionStep:
     @torch.no_grad()
     def roll_out(self, rows: slice) -> tuple[State, Tensor]:
         """Follow the prior, as at inference; return states and outputs."""
-        model = self.model
+        model, c, steps = self.model, self.model.objective, self.carry.steps[rows]
+        first = torch.full_like(steps, c.rollout_temperature, dtype=torch.float32)
+        final = first if c.rollout_temperature_final is None else torch.full_like(first, c.rollout_temperature_final)
+        temperature = temperature_at(first, final, steps, self.rows.lifetime[rows])
         state = model.step(
             self.state.rows(rows),
             self._encoded(rows),
-            self.noise(rows, PRIOR),
-            temperature=model.objective.rollout_temperature,
+            scaled(self.noise(rows, PRIOR), temperature),
             first_transition=self.carry.steps[rows] * model.transitions_per_update,
             transitions=model.transitions_per_update,
         ).state

@@ -128,7 +128,6 @@ class Reasoner(Model):
         noise: Noise,
         *,
         e_y: Tensor | None = None,
-        temperature: float = 1.0,
         first_transition: Tensor | None = None,
         transitions: int | None = None,
     ) -> StepOutput:
@@ -143,7 +142,7 @@ class Reasoner(Model):
         for t in range(transitions):
             tracked = torch.is_grad_enabled() and (t == transitions - 1 or self.config.gradient == "step")
             injected = with_step_code(e_x, first_transition, t) if self.config.step_embedding else e_x
-            state, prior, posterior = self.transition(output.state, injected, noise(t), e_y, temperature, tracked)
+            state, prior, posterior = self.transition(output.state, injected, noise(t), e_y, tracked)
             output.state = state if tracked else state.detach()
             output.priors += [] if prior is None else [prior]
             output.posteriors += [] if posterior is None else [posterior]
@@ -155,7 +154,6 @@ class Reasoner(Model):
         e_x: Tensor,
         noise: Tensor | None,
         e_y: Tensor | None = None,
-        temperature: float = 1.0,
         tracked: bool = True,
     ) -> tuple[State, Gaussian | None, Gaussian | None]:
         """Make one latent transition; return z, p(epsilon | u) and q(epsilon | u, y).
@@ -175,7 +173,7 @@ class Reasoner(Model):
                 u = recurrent if low is None else f_high(h + recurrent, self.rope)  # u <- f_H(h + l)
             proposals.append(State(u, None if low is None else recurrent))
         u, low = proposals[0] if len(proposals) == 1 else State.cat(proposals)
-        h, prior, posterior = self.guidance(u, e_y, noise, temperature)  # h <- u + epsilon
+        h, prior, posterior = self.guidance(u, e_y, noise)  # h <- u + epsilon
         return State(h, low), prior, posterior
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -249,7 +247,7 @@ class Reasoner(Model):
     def supported(self) -> frozenset[str]:
         unsupported = {"top_p", "steps"}
         if not self.guidance.noisy:
-            unsupported.add("temperature")
+            unsupported |= {"temperature", "temperature_final"}
         if self.config.halting != "sigmoid":  # q_halt > q_continue has no threshold
             unsupported.add("halt_at")
         return frozenset(SampleOptions.__dataclass_fields__) - unsupported
@@ -260,7 +258,7 @@ class Reasoner(Model):
             raise GramError("Option 'steps' is for diffusion models. Use 'depth' for a recursive model.")
 
     def is_deterministic(self, options: SampleOptions) -> bool:
-        silent = not self.guidance.noisy or options.temperature == 0
+        silent = not self.guidance.noisy or options.temperature == (options.temperature_final or 0) == 0
         return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb
 
     def groups(self, rows: int) -> list[range]:

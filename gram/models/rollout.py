@@ -13,7 +13,7 @@ from gram.config import SampleOptions
 from gram.machine import free_memory
 from gram.models.base import Job, Steps
 from gram.models.carry import State
-from gram.models.noise import Noise, derive, normal, puzzle_key
+from gram.models.noise import Noise, derive, normal, puzzle_key, scaled, temperature_at
 from gram.tasks.base import Tokens
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class Batch:
         """those of the inputs that have been needed so far, and what was admitted later"""
         self.admitted = len(inputs)
         self.puzzle, self.trajectory, self.step, self.depth = (np.zeros(0, dtype=np.int64) for _ in range(4))
-        self.temperature, self.may_halt = np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.bool_)
+        self.temperatures, self.may_halt = np.zeros((0, 2), dtype=np.float32), np.zeros(0, dtype=np.bool_)
+        """`temperatures` [rows, 2]: of the first and of the last step"""
         self.state = model.initial_state(0)
         self.e_x = torch.zeros_like(self.state.h)
 
@@ -142,8 +143,8 @@ class Batch:
         self.trajectory = np.concatenate([self.trajectory, trajectory])
         self.step = np.concatenate([self.step, np.zeros_like(puzzle)])
         self.depth = np.concatenate([self.depth, [each.depth for each in options]])
-        temperature = np.array([each.temperature for each in options], dtype=np.float32)
-        self.temperature = np.concatenate([self.temperature, temperature])
+        temperatures = np.array([each.temperatures for each in options], dtype=np.float32)
+        self.temperatures = np.concatenate([self.temperatures, temperatures])
         self.may_halt = np.concatenate([self.may_halt, [each.halt for each in options]])
         self.state = State.cat([self.state, state])
         self.e_x = torch.cat([self.e_x, self._encode(puzzle)])
@@ -154,7 +155,7 @@ class Batch:
         if going.all():
             return
         self.puzzle, self.trajectory, self.step = self.puzzle[going], self.trajectory[going], self.step[going]
-        self.depth, self.temperature, self.may_halt = self.depth[going], self.temperature[going], self.may_halt[going]
+        self.depth, self.temperatures, self.may_halt = self.depth[going], self.temperatures[going], self.may_halt[going]
         index = torch.from_numpy(np.flatnonzero(going)).to(self.device)
         self.state, self.e_x = self.state.rows(index), self.e_x[index]
 
@@ -195,17 +196,15 @@ class Batch:
 
     def _noise(self, key: Tensor) -> Noise:
         """Return the noise of every transition of a step with keys [rows], at each row's temperature."""
-        if not self.model.guidance.noisy or not self.temperature.any():
+        first, final = torch.from_numpy(self.temperatures).unbind(1)
+        temperature = temperature_at(first, final, torch.from_numpy(self.step), torch.from_numpy(self.depth))
+        if not self.model.guidance.noisy or not temperature.any():
             return lambda _transition: None
-        shape, scale = self.state.h.shape[1:], None
-        if (self.temperature != 1).any():
-            scale = torch.from_numpy(self.temperature).to(self.device)[:, None, None]
 
         def draw(transition: int) -> Tensor:
-            noise = normal(derive(key, TRANSITION, transition), *shape)
-            return noise if scale is None else noise.mul_(scale)
+            return normal(derive(key, TRANSITION, transition), *self.state.h.shape[1:])
 
-        return draw
+        return draw if (temperature == 1).all() else scaled(draw, temperature.to(self.device))
 
     @torch.inference_mode()
     def _encode(self, puzzle: Tokens) -> Tensor:

@@ -126,6 +126,19 @@ def test_rollouts_have_a_temperature_of_their_own(tiny_model: ModelBuilder, tiny
     assert_close(warm.carry.state.h[2:], cold.carry.state.h[2:])  # those who follow the posterior do not notice
 
 
+def test_the_temperature_of_rollouts_falls_in_the_course_of_an_example(
+    tiny_model: ModelBuilder, tiny_carry: CarryBuilder
+) -> None:
+    model = tiny_model()
+    lifetime = tiny_carry(model, 4).rows.lifetime[0]
+    for step, constant in ((0, 1.0), (int(lifetime) - 1, 0.2)):
+        carry = tiny_carry(model, 4, steps=step)
+        settings = {"prior_share": 0.5, **NO_HEADS}
+        falling = update_of(model, carry, rollout_temperature=1.0, rollout_temperature_final=0.2, **settings)
+        same = update_of(model, carry, rollout_temperature=constant, **settings)
+        assert_close(falling.carry.state.h, same.carry.state.h)
+
+
 @pytest.mark.parametrize("guidance", ["none", "gaussian"])
 def test_heads_do_not_reach_the_core(tiny_model: ModelBuilder, tiny_carry: CarryBuilder, guidance: str) -> None:
     model = tiny_model(guidance=guidance)

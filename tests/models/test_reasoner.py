@@ -23,9 +23,7 @@ ARCHITECTURES = {
 }
 
 
-def naive_step(
-    model: Reasoner, state: State, e_x: Tensor, noise: Tensor, *, e_y: Tensor | None, temperature: float = 1.0
-) -> StepOutput:
+def naive_step(model: Reasoner, state: State, e_x: Tensor, noise: Tensor, *, e_y: Tensor | None) -> StepOutput:
     """The paper's equations, one by one; `detach` marks where the configured span of the gradient begins."""
     c, (h, low) = model.config, state
     f_low = model.low
@@ -54,7 +52,7 @@ def naive_step(
             if e_y is not None:
                 chosen = model.guidance.posterior(u + e_y)
                 output.posteriors.append(chosen)
-            h = u + chosen.mean + temperature * chosen.log_sigma.exp() * noise[t]
+            h = u + chosen.mean + chosen.log_sigma.exp() * noise[t]
         if early:
             h, low = h.detach(), None if low is None else low.detach()
     output.state = State(h, low)
@@ -92,8 +90,8 @@ def test_step_is_the_equations(tiny_model: ModelBuilder, name: str, guided: str)
         e_x = model.encoder(inputs)
         e_y = model.guidance.embed_targets(targets) if guided == "posterior" else None
         noise, state = noises(model, 3, 2), random_state(model)
-        output = model.step(state, e_x, noise.__getitem__, e_y=e_y, temperature=0.6)
-        expected = naive_step(model, state, e_x, noise, e_y=e_y, temperature=0.6)
+        output = model.step(state, e_x, noise.__getitem__, e_y=e_y)
+        expected = naive_step(model, state, e_x, noise, e_y=e_y)
     assert len(output.priors) == (0 if guided == "none" else 2)
     assert len(output.posteriors) == (2 if guided == "posterior" else 0)
     assert_close(all_parts(output), all_parts(expected))
