@@ -118,11 +118,10 @@ def stored_eval(folder: Path) -> SampleOptions | None:
 
 
 def change_eval_settings(folder: Path, **settings: Any) -> None:
-    """Rewrite the `eval` section of a model's config.json."""
+    """Rewrite the `eval` section of a model's config.json; raise `GramError` for a value that is not allowed."""
     _, recipe, config = load_model(folder)
-    content = recipe.model_dump(mode="json")
-    content["eval"] |= settings
-    config["recipe"] = parse_recipe(content, source=f"eval settings {settings}").model_dump(mode="json")
+    changed = recipe.model_copy(update={"eval": recipe.eval.changed(**settings)})
+    config["recipe"] = changed.model_dump(mode="json")
     write_json(folder / CONFIG_FILE, config)
 
 

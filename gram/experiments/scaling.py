@@ -34,6 +34,8 @@ def scaling_study(
     task = solver.task
     if task.scoring != "solutions":
         raise GramError(f"Task {task.name} has no accuracy and coverage to measure.")
+    if solver.options.temperature_final is not None:
+        raise GramError("Smaller depths are read off deeper trajectories, which needs a constant temperature.")
     asked = task.split(split).distinct(limit)
     options = replace(solver.options, depth=max(depths), width=max(widths), seed=seed, halt=False, keep_steps=True)
     found = sample(solver.reasoner, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)

@@ -276,3 +276,10 @@ def test_a_first_write_that_fails_leaves_no_file(
     with pytest.raises(KeyboardInterrupt):
         save_model(tmp_path / "new", build(recipe, 0), recipe)
     assert contents(tmp_path / "new") == {}
+
+
+def test_a_new_temperature_replaces_one_that_falls(saved: Path) -> None:
+    change_eval_settings(saved, temperature=1.0, temperature_final=0.3)
+    assert load_model(saved)[1].eval.temperatures == (1.0, 0.3)
+    change_eval_settings(saved, temperature=0.5)
+    assert load_model(saved)[1].eval.temperatures == (0.5, 0.5)
