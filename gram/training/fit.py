@@ -45,10 +45,12 @@ def _check_reasoner(model: ModelConfig, objective: ObjectiveConfig, task: Task, 
         raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
     if objective.learn_from_rollouts:
         _check_rollouts(task, groups)
-    if objective.reserve and not (task.exchanges and objective.learn_from_rollouts):
-        raise GramError(
-            "objective.reserve is for images with objective.learn_from_rollouts, whose rollouts exchange targets."
-        )
+    for name in ("reserve", "exchange"):
+        changed = getattr(objective, name) != getattr(ObjectiveConfig(), name)
+        if changed and not (task.exchanges and objective.learn_from_rollouts):
+            raise GramError(
+                f"objective.{name} is for images with objective.learn_from_rollouts, whose rollouts exchange targets."
+            )
 
 
 def _check_rollouts(task: Task, groups: Tokens) -> None:

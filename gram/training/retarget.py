@@ -7,17 +7,19 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from gram.models.carry import Carry, Rows
+from gram.models.carry import Carry
 from gram.training.slots import SlotFeeder
 
 
 class Retarget:
     """Replaces the targets of prior rollouts after every step."""
 
-    def __init__(self, feeder: SlotFeeder, reserve: int) -> None:
+    def __init__(self, feeder: SlotFeeder, reserve: int, exchange: float = 1.0) -> None:
         self.feeder, self.task, self.examples, self.sharding = feeder, feeder.task, feeder.examples, feeder.sharding
         self.reserve = torch.from_numpy(feeder.examples.targets[feeder.next_rows(reserve)])
         """[reserve, length] targets that wait for a rollout near them, where rollouts exchange theirs"""
+        self.exchange = exchange
+        """fraction of an example's steps in which they do"""
 
     def __call__(self, carry: Carry, outputs: Tensor) -> Carry:
         """Replace the targets of the first slots, whose outputs [slots, length] are rollouts."""
@@ -30,35 +32,40 @@ class Retarget:
         elif self.task.exchanges:
             chosen = self._exchanged
         targets = carry.rows.targets.clone()
-        targets[:count] = chosen(carry.rows, outputs[:count]).to(targets.device)
+        targets[:count] = chosen(carry, outputs[:count]).to(targets.device)
         return replace(carry, rows=replace(carry.rows, targets=targets))
 
-    def _repaired(self, rows: Rows, outputs: Tensor) -> Tensor:
+    def _repaired(self, carry: Carry, outputs: Tensor) -> Tensor:
         seeds = self._chance()[: len(outputs)]
-        inputs = rows.inputs[: len(outputs)]
+        inputs = carry.rows.inputs[: len(outputs)]
         return torch.from_numpy(self.task.repair(inputs.cpu().numpy(), outputs.cpu().numpy(), seeds))
 
     def _chance(self) -> np.ndarray:
         """[own slots] random 32-bit numbers, the same for a slot whichever process holds it."""
         return self.feeder.generator.integers(2**32, size=self.sharding.slots)[self.sharding.own]
 
-    def _exchanged(self, rows: Rows, outputs: Tensor) -> Tensor:
+    def _exchanged(self, carry: Carry, outputs: Tensor) -> Tensor:
         """Reassign the slots' own targets and the reserve, as near to the outputs as possible: [rows, length].
 
         Every target stays with one slot, or waits until one comes near: the nearest of all training targets would
         favour the plain ones. So what the model draws too rarely piles up in the reserve until it is the nearest.
         """
-        rest = torch.zeros_like(rows.targets[len(outputs) :])  # of slots that do not roll out
-        rollouts = self.sharding.rollouts
-        drawn = self.sharding.gather(torch.cat([outputs, rest])).cpu()[:rollouts]
-        targets = torch.cat([self.sharding.gather(rows.targets).cpu()[:rollouts], self.reserve])
-        _, order = linear_sum_assignment(torch.cdist(drawn.float(), targets.float()).square().numpy())
-        self.reserve = targets[np.setdiff1d(np.arange(len(targets)), order)]
-        return targets[torch.from_numpy(order)[torch.from_numpy(self.sharding.own[: len(outputs)])]]
+        rest = torch.zeros_like(carry.rows.targets[len(outputs) :])  # of slots that do not roll out
+        early = carry.steps <= self.exchange * carry.rows.lifetime
+        drawn, targets, moving = (
+            self.sharding.gather(part).cpu()[: self.sharding.rollouts]
+            for part in (torch.cat([outputs, rest]), carry.rows.targets, early)
+        )
+        choice = torch.cat([targets[moving], self.reserve])
+        _, order = linear_sum_assignment(torch.cdist(drawn[moving].float(), choice.float()).square().numpy())
+        self.reserve = choice[np.setdiff1d(np.arange(len(choice)), order)]
+        targets = targets.clone()
+        targets[moving] = choice[order]
+        return targets[self.sharding.own[: len(outputs)]]
 
-    def _nearest(self, rows: Rows, outputs: Tensor) -> Tensor:
+    def _nearest(self, carry: Carry, outputs: Tensor) -> Tensor:
         """Choose the nearest of the training targets that share the slot's input: [rows, length]."""
-        groups, targets = self.examples.groups, self.examples.targets
+        rows, groups, targets = carry.rows, self.examples.groups, self.examples.targets
         # The device is read and written once each, whatever the number of slots.
         index, answers = rows.index[: len(outputs)].cpu().numpy(), outputs.cpu().numpy()
         first, after = (np.searchsorted(groups, groups[index], side) for side in ("left", "right"))
