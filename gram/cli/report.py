@@ -93,12 +93,15 @@ def _solutions_table(result: dict[str, Any], title: str) -> Table:
 
 
 def _generation_table(result: dict[str, Any], title: str) -> Table:
-    if "validity" not in result:
-        table = Table("samples", "distinct", "new among distinct", title=title, caption="This task has no checker.")
-        keys = ["uniqueness", "novelty"]
-    else:
-        table = Table("samples", "valid", "distinct among valid", "new among distinct", title=title)
-        keys = ["validity", "uniqueness", "novelty"]
+    judged = "validity" in result
+    headers = {
+        "validity": "valid",
+        "uniqueness": "distinct among valid" if judged else "distinct",
+        "novelty": "new among distinct",
+    }
+    keys = [key for key in headers if key in result]
+    caption = None if judged else "This task has no checker."
+    table = Table("samples", *(headers[key] for key in keys), title=title, caption=caption)
     table.add_row(f"{result['samples']:,}", *(with_interval(result, key) for key in keys))
     return table
 
@@ -108,6 +111,8 @@ def show_samples(console: Console, task: Task, samples: Tokens, scores: dict[str
     boards = [(f"sample {number + 1}", task.render(tokens)) for number, tokens in enumerate(samples)]
     _show_boards(console, boards)
     console.print(_generation_table(scores, f"{task.name}, from a blank input"))
+    if "novelty" not in scores:
+        console.print("How many are new is not known: the training data is not on this machine.")
 
 
 def _votes_table(result: dict[str, Any], title: str) -> Table:

@@ -16,7 +16,7 @@ def score_samples(task: Task, samples: NDArray[Any]) -> dict[str, Any]:
 
     Uniqueness is the fraction of the valid samples that are distinct. Novelty is the fraction of the distinct ones that
     are no training target. Both are 0 if nothing is valid. For a task without a checker there is no validity, and both
-    are fractions of all samples.
+    are fractions of all samples. Without the training data on this machine, there is no novelty.
     """
     blank = task.parse("")
     distinct: set[bytes] = set()
@@ -27,12 +27,16 @@ def score_samples(task: Task, samples: NDArray[Any]) -> dict[str, Any]:
         counted = verdict.valid if task.has_rules else np.ones(len(some), dtype=bool)
         distinct.update(row.tobytes() for row in some[counted])
         valid[start : start + len(some)], conflicts[start : start + len(some)] = counted, verdict.conflicts
-    known = {row.tobytes() for row in np.ascontiguousarray(task.canonical(task.split("train").targets))}
     judged = {"validity": valid, "conflicts": conflicts} if task.has_rules else {}
     return {
         **{name: float(values.mean()) for name, values in judged.items()},
         "intervals": {name: list(mean_interval(values)) for name, values in judged.items()},
         "uniqueness": len(distinct) / max(int(valid.sum()), 1),
-        "novelty": len(distinct - known) / max(len(distinct), 1),
+        **({"novelty": _novelty(task, distinct)} if task.data_is_here else {}),
         "samples": len(samples),
     }
+
+
+def _novelty(task: Task, distinct: set[bytes]) -> float:
+    known = {row.tobytes() for row in np.ascontiguousarray(task.canonical(task.split("train").targets))}
+    return len(distinct - known) / max(len(distinct), 1)

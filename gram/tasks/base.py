@@ -111,6 +111,11 @@ class Task(ABC):
         return Structure()
 
     @property
+    def data_is_here(self) -> bool:
+        """Whether the splits can be read without a download."""
+        return True
+
+    @property
     def exchanges(self) -> bool:
         """Whether rollouts from the one blank input exchange targets: where any answer is one, and none is repaired."""
         return self.scoring == "generation" and not self.repairs

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gram.errors import GramError
 from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_pairs, check_split, check_split_options
-from gram.tasks.store import check_sum, download, find_file
+from gram.tasks.store import cache_folder, check_sum, download, find_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,6 +164,11 @@ class MNIST(BinaryImages):
         """
         super().__init__(seed=seed, validation_share=validation_share, test_share=0)
 
+    @property
+    def data_is_here(self) -> bool:
+        """Whether all four files are below `GRAM_DATA` or in the cache."""
+        return all(_own_file(name) or (cache_folder() / f"mnist/{name}.gz").is_file() for name in MNIST_FILES)
+
     def _read(self) -> tuple[LabelledImages, LabelledImages]:
         content = {name: read_idx(_mnist_file(name)) for name in MNIST_FILES}
         train = content["train-images-idx3-ubyte"], content["train-labels-idx1-ubyte"]
@@ -200,8 +205,11 @@ class Digits(BinaryImages):
 
 def _mnist_file(name: str) -> Path:
     packed, plain = (f"md5:{digest}" for digest in MNIST_FILES[name])
-    own = find_file(*(f"{folder}/{name}{suffix}" for folder in ("mnist", "MNIST/raw") for suffix in (".gz", "")))
-    if own is None:
+    if (own := _own_file(name)) is None:
         return download(f"{MNIST_URL}{name}.gz", f"mnist/{name}.gz", packed)
     check_sum(own, packed if own.suffix == ".gz" else plain)
     return own
+
+
+def _own_file(name: str) -> Path | None:
+    return find_file(*(f"{folder}/{name}{suffix}" for folder in ("mnist", "MNIST/raw") for suffix in (".gz", "")))

@@ -22,6 +22,7 @@ from gram.models.baselines.base import DRAWN_AT_ONCE
 from gram.models.reasoner import Reasoner
 from gram.solver import Solver, load
 from gram.tasks.base import Examples
+from gram.tasks.images import BLACK, MNIST, MNIST_FILES, WHITE
 from gram.tasks.sudoku.generated import SudokuGeneration
 from gram.tasks.sudoku.generator import random_boards
 from gram.training.loop import train
@@ -228,3 +229,18 @@ def test_ctrl_c_says_how_to_go_on(folders: dict[str, Path], tmp_path: Path, monk
     done = run(str(folders["gram"]), "--figure", str(tmp_path / "s.png"), "--out", str(out))
     assert isinstance(done.exception, Interrupted)
     assert f"resumes from {out}.part" in str(done.exception)
+
+
+def test_images_are_generated_without_the_training_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GRAM_DATA", raising=False)
+    task = MNIST()
+    assert not task.data_is_here
+    scores = score_samples(task, np.random.default_rng(0).integers(BLACK, WHITE + 1, (3, 784)))
+    assert scores["uniqueness"] == 1
+    assert "novelty" not in scores
+    monkeypatch.setenv("GRAM_DATA", str(tmp_path))
+    for name in MNIST_FILES:
+        (tmp_path / "mnist").mkdir(exist_ok=True)
+        (tmp_path / "mnist" / name).touch()
+    assert task.data_is_here
