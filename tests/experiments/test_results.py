@@ -134,11 +134,11 @@ def test_a_table_has_seeds_intervals_the_papers_values_and_what_is_missing(here:
 def test_several_depths_are_several_rows(tmp_path: Path) -> None:
     entry = find_entry("mnist")
     run = entry.cpu[-1]
-    scores = [{"steps": steps, "inception_score": 2.0 + steps, "fid": 7.0} for steps in (8, 16)]
+    scores = [{"steps": steps, "inception_score": 2.0 + steps, "fid": 7.0, "agreement": 0.5} for steps in (8, 16)]
     content = {"split_hash": "x", "parameters": 5, "metrics": {"records": scores, "samples": 1000}}
     text = entry_table(entry, [run], [Result(run, 0, content)])
     assert draw_entry(entry, [run], [Result(run, 0, content)], tmp_path / "scores.png")
-    assert "GRAM, 16 steps (`mnist/gram`, seed 0) | 5 | - | steps 16 | 18.00 | 7.00 | 1.89 | 77.79 |" in text
+    assert "GRAM, 16 steps (`mnist/gram`, seed 0) | 5 | - | steps 16 | 18.00 | 7.00 | 50.0 | 1.89 | 77.79 |" in text
 
 
 def test_a_figure_knows_the_data_that_it_was_drawn_from(here: Path) -> None:
