@@ -9,6 +9,7 @@ import typer
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from gram.checkpoints.card import CARD_FILE
 from gram.checkpoints.find import shipped_models
@@ -24,6 +25,8 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
 }
 """Files of the repository's root, and the pages that they become."""
+EQUATIONS = "equations.md"
+FOLDED = '<details class="mkdocstrings-source"'
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -36,6 +39,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def formula(source: str, *_: Any, **__: Any) -> str:
     """Render LaTeX as a block of MathML."""
     return f'<p class="math">{convert(source, display="block")}</p>'
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Show the source beside the equations; on the other pages it is folded."""
+    return html.replace(FOLDED, f"{FOLDED} open") if page.file.src_uri == EQUATIONS else html
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
