@@ -36,6 +36,16 @@ def test_the_navigation_names_every_page_once() -> None:
     assert set(named) == files | {f"{name}.md" for name in GENERATED}
 
 
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *DOCS.rglob("*.md")], ids=lambda path: path.name)
+def test_lists_are_written_as_the_site_needs_them(path: Path) -> None:
+    text = re.sub(r"^( *)```.*?^\1```$", r"\1```", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    item = r"(?:[*-]|\d+\.) "
+    nested = re.findall(rf"^ {{1,3}}(?:{item}|```).*$", text, flags=re.MULTILINE)
+    assert not nested, "what belongs to an item is indented by four spaces"
+    joined = re.findall(rf"^(?!\s|{item}|$).*\n{item}.*$", text, flags=re.MULTILINE)
+    assert not joined, "a list begins after an empty line"
+
+
 def test_the_build_is_strict_and_runs_the_notebooks() -> None:
     (notebooks,) = [plugin["mkdocs-jupyter"] for plugin in SITE["plugins"] if "mkdocs-jupyter" in plugin]
     assert SITE["strict"]
@@ -97,7 +107,7 @@ def test_the_task_of_the_guide_is_prepared_trained_and_solved(
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "add-a-task.md").read_text()
     (code,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    (recipe,) = re.findall(r"^   ```yaml\n(.*?)^   ```", text, flags=re.DOTALL | re.MULTILINE)
+    (recipe,) = re.findall(r"^    ```yaml\n(.*?)^    ```", text, flags=re.DOTALL | re.MULTILINE)
     Path("mytask.py").write_text(code)
     Path("mine.yaml").write_text(textwrap.dedent(recipe))
     task = make_task("mytask.py:Latin", size=3, puzzles=200)
