@@ -9,6 +9,7 @@ import typer
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from gram.checkpoints.card import CARD_FILE
 from gram.checkpoints.find import shipped_models
@@ -24,6 +25,9 @@ ROOT_PAGES = {
     "SECURITY.md": "security.md",
 }
 """Files of the repository's root, and the pages that they become."""
+EQUATIONS = "equations.md"
+FIGURE = re.compile(r'(<img [^>]*src="(?!data:)([^"]+)"[^>]*>)')
+FOLDED = '<details class="mkdocstrings-source"'
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -36,6 +40,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def formula(source: str, *_: Any, **__: Any) -> str:
     """Render LaTeX as a block of MathML."""
     return f'<p class="math">{convert(source, display="block")}</p>'
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> str:
+    """Let a figure open at its full size; show the source beside the equations, which other pages fold."""
+    html = FIGURE.sub(r'<a href="\2">\1</a>', html)
+    return html.replace(FOLDED, f"{FOLDED} open") if page.file.src_uri == EQUATIONS else html
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -60,7 +70,7 @@ def root_page(name: str) -> str:
 
 
 def recipes_page() -> Iterator[str]:
-    """List every recipe that ships: what its first comment says, and the file."""
+    """List every recipe that ships: the first sentence of its opening comment, and the file."""
     yield "# Recipes\n"
     yield "`gram train FOLDER/NAME` trains one of these recipes. Any setting can be changed on the command line, for"
     yield "example `gram train nqueens-8/gram model.dim=96`. A recipe of your own starts with `base: FOLDER/NAME` and"
@@ -69,11 +79,16 @@ def recipes_page() -> Iterator[str]:
         yield f"## {folder.name}\n"
         for path in sorted(folder.glob("*.yaml")):
             text = path.read_text()
-            first = text.partition("\n")[0].lstrip("# ")
-            yield f'??? note "`{folder.name}/{path.stem}`: {first}"\n'.replace("\\", "")
+            yield f'??? note "`{folder.name}/{path.stem}`: {first_sentence(text)}"\n'.replace("\\", "")
             yield "    ```yaml"
             yield from (f"    {line}" for line in text.splitlines())
             yield "    ```\n"
+
+
+def first_sentence(recipe: str) -> str:
+    """Return the first sentence of a recipe's opening comment, which may go over several lines."""
+    comment = " ".join(line.lstrip("# ") for line in recipe.split("\n#   ")[0].splitlines())
+    return re.split(r"(?<=[.?]) ", comment, maxsplit=1)[0].replace('"', "'")
 
 
 def models_page() -> Iterator[str]:
@@ -93,17 +108,18 @@ def commands_page() -> Iterator[str]:
     for group, commands in COMMANDS.items():
         yield f"{group}: {', '.join(f'[`gram {name}`](#gram-{name})' for name in commands)}.\n"
     for name, command in app.commands.items():
-        yield f"## gram {name}\n\n{plain(command.help)}\n\n| | |\n|---|---|"
+        yield f"## gram {name}\n\n{plain(command.help)}\n\n| option | meaning |\n|---|---|"
         for parameter in command.params:
             flags = [*parameter.opts, *parameter.secondary_opts]
             named = [parameter.name.upper()] if parameter.param_type_name == "argument" else flags
             label = ", ".join(f"`{name}`" for name in named)
-            shown = parameter.default not in (None, False, ()) and not callable(parameter.default)
+            shown = parameter.default not in (None, False, (), "") and not callable(parameter.default)
             default = f" Default: `{parameter.default}`." if shown and not parameter.required else ""
             yield f"| {label} | {plain(parameter.help)}{default} |"
         yield ""
 
 
 def plain(text: str | None) -> str:
-    """Return a help text on one line per paragraph, safe in a table."""
-    return re.sub(r"[ \n]*\n[ \n]*", " ", (text or "").strip()).replace("|", "\\|")
+    """Return a help text on one line, safe in a table, with options as code."""
+    line = re.sub(r"[ \n]*\n[ \n]*", " ", (text or "").strip()).replace("|", "\\|")
+    return re.sub(r"`[^`]*`|(--[a-z][a-z-]*)", lambda found: f"`{found[1]}`" if found[1] else found[0], line)

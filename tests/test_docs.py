@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,16 @@ def test_the_navigation_names_every_page_once() -> None:
     assert set(named) == files | {f"{name}.md" for name in GENERATED}
 
 
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *DOCS.rglob("*.md")], ids=lambda path: path.name)
+def test_lists_are_written_as_the_site_needs_them(path: Path) -> None:
+    text = re.sub(r"^( *)```.*?^\1```$", r"\1```", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    item = r"(?:[*-]|\d+\.) "
+    nested = re.findall(rf"^ {{1,3}}(?:{item}|```).*$", text, flags=re.MULTILINE)
+    assert not nested, "what belongs to an item is indented by four spaces"
+    joined = re.findall(rf"^(?!\s|{item}|$).*\n{item}.*$", text, flags=re.MULTILINE)
+    assert not joined, "a list begins after an empty line"
+
+
 def test_the_build_is_strict_and_runs_the_notebooks() -> None:
     (notebooks,) = [plugin["mkdocs-jupyter"] for plugin in SITE["plugins"] if "mkdocs-jupyter" in plugin]
     assert SITE["strict"]
@@ -60,13 +71,15 @@ def table_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The model of docs/add-a-model.md as an installed package, and its recipe."""
     text = (DOCS / "add-a-model.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    (entry,) = re.findall(r"```\n\[project\.entry-points\.(.*?)```", text, flags=re.DOTALL)
+    (package,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
     (recipe,) = re.findall(r"```yaml\n(task:.*?)```", text, flags=re.DOTALL)
     (tmp_path / "table.py").write_text(code)
-    (tmp_path / "table-1.0.dist-info").mkdir()
-    (tmp_path / "table-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: table\nVersion: 1.0\n")
-    points = entry.replace('"gram.models"]', "[gram.models]").replace('"', "")
-    (tmp_path / "table-1.0.dist-info" / "entry_points.txt").write_text(points)
+    project = tomllib.loads(package)["project"]
+    about = tmp_path / f"{project['name']}-{project['version']}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = [f"{name} = {target}" for name, target in project["entry-points"]["gram.models"].items()]
+    (about / "entry_points.txt").write_text("\n".join(["[gram.models]", *points]))
     (tmp_path / "table.yaml").write_text(recipe)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "table", raising=False)
@@ -94,7 +107,7 @@ def test_the_task_of_the_guide_is_prepared_trained_and_solved(
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "add-a-task.md").read_text()
     (code,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    (recipe,) = re.findall(r"^   ```yaml\n(.*?)^   ```", text, flags=re.DOTALL | re.MULTILINE)
+    (recipe,) = re.findall(r"^    ```yaml\n(.*?)^    ```", text, flags=re.DOTALL | re.MULTILINE)
     Path("mytask.py").write_text(code)
     Path("mine.yaml").write_text(textwrap.dedent(recipe))
     task = make_task("mytask.py:Latin", size=3, puzzles=200)
@@ -109,7 +122,7 @@ def test_the_task_of_the_guide_is_prepared_trained_and_solved(
     assert task.render(task.parse("12./.../..3")) == "1 2 .\n. . .\n. . 3"
     short = ["task.options.size=3", "task.options.puzzles=200", "train.steps=2", "train.slots=8"]
     small = ["train.test_inputs=2", "train.eval_inputs=2", "eval.width=2", "eval.depth=2"]
-    monkeypatch.setattr("sys.argv", ["gram", "train", "mine.yaml", "--out", "runs/mine", *short, *small])
+    monkeypatch.setattr("sys.argv", ["gram", "train", "mine.yaml", *short, *small])
     with pytest.raises(SystemExit) as done:
         main()
     out = capsys.readouterr()

@@ -13,7 +13,7 @@ from gram.cli.options import AllowOtherData, JsonFile, RecipeName, console, say,
 from gram.cli.report import show_result, show_sweep
 from gram.cli.sweep import check_jobs, plan, queued, summary
 from gram.cli.targets import FIGURES, check_apart, check_target
-from gram.config import Recipe, find_recipe, load_recipe, parse_options
+from gram.config import RECIPES, Recipe, find_recipe, load_recipe, parse_options
 from gram.errors import GramError
 from gram.plots.curves import runs_figure
 from gram.processes import is_first_process
@@ -28,7 +28,10 @@ def train(
     ] = None,
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes, such as train.lr=3e-4 train.seed=1.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; must not exist. Default: runs/FOLDER-RECIPE.")
+        Path | None,
+        typer.Option(
+            help="Folder of the run; must not exist. Default: runs/FOLDER-RECIPE, or runs/NAME for NAME.yaml."
+        ),
     ] = None,
     resume: Annotated[
         Path | None,
@@ -154,6 +157,6 @@ def _own_code(recipe: Recipe | None) -> str:
 
 
 def _run_name(recipe: str) -> str:
-    """nqueens-8/gram -> nqueens-8-gram."""
+    """Return nqueens-8-gram for the shipped recipe nqueens-8/gram, and mine for a file mine.yaml."""
     path = find_recipe(recipe).resolve()
-    return f"{path.parent.name}-{path.stem}"
+    return f"{path.parent.name}-{path.stem}" if RECIPES.resolve() in path.parents else path.stem

@@ -61,7 +61,7 @@ def check_shipped(console: Console) -> tuple[list[Compared], dict[str, str]]:
     results = {result.run.name: result for result in load_results(entry, entry.cpu)}
     for run in entry.cpu:
         if run.name not in results:
-            skipped[run.name] = "there is no result file yet"
+            skipped[run.name] = "there is no result file yet, which `gram reproduce shipped` makes"
             continue
         try:
             found += _compare(run, results[run.name], console)

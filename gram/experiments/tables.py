@@ -10,8 +10,8 @@ from gram.experiments.entry import Column, Entry, Run
 from gram.experiments.results import Result
 
 NOT_YET = "not run yet"
-REPORTED = "†"
-"""Marks a result that was taken over from an earlier report."""
+MARK = "†"
+"""Marks the rows that have a note, such as results that were taken over from an earlier report."""
 
 
 def entry_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result], group: str = "") -> str:
@@ -19,17 +19,18 @@ def entry_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result], gr
     if not entry.columns:
         return objective_table(results) if entry.name == "objective" else ""
     groups = [group] if group else list(dict.fromkeys(run.group for run in runs))
+    marks = _marks(results)
     parts = []
     for name in groups:
         here = [run for run in runs if run.group == name]
         found = [result for result in results if result.run.group == name]
-        parts.append(_group_table(entry, name, here, found))
-    text = "\n\n".join(parts)
-    notes = _notes(results)
-    return "\n".join([text, "", *notes]) if notes else text
+        parts.append(_group_table(entry, name, here, found, marks))
+    return "\n\n".join([*parts, *_notes(marks)])
 
 
-def _group_table(entry: Entry, group: str, runs: Sequence[Run], results: Sequence[Result]) -> str:
+def _group_table(
+    entry: Entry, group: str, runs: Sequence[Run], results: Sequence[Result], marks: dict[str, str]
+) -> str:
     columns = entry.columns_of(group)
     published = entry.published.get(group, {})
     shown = [column for column in columns if any(column.key in values for values in published.values())]
@@ -45,7 +46,7 @@ def _group_table(entry: Entry, group: str, runs: Sequence[Run], results: Sequenc
                 lines.append(_line([f"{label} (`{run.recipe}`)", "-", NOT_YET, *empty, *paper]))
                 continue
             values = [_cell(some, column) for column in columns]
-            lines.append(_line([_label(run, label, some), *_about(some), *values, *paper]))
+            lines.append(_line([_label(run, label, some, marks), *_about(some), *values, *paper]))
     return f"{_data_text(group, results)}\n\n" + "\n".join(lines)
 
 
@@ -54,6 +55,7 @@ def summary_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result]) 
     headers = ["task", "model", "parameters", "training", "accuracy", "coverage", "the paper"]
     lines = [_line(headers), _rule(len(headers))]
     shown = (Column("accuracy", "accuracy"), Column("coverage", "coverage"))
+    marks = _marks(results)
     for run in sorted(runs, key=lambda run: run.apart):
         some = [result for result in results if result.run == run]
         if some:
@@ -61,13 +63,19 @@ def summary_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result]) 
             paper = " / ".join(f"{value:g}{'' if key != 'conflicts' else ' edges'}" for key, value in values.items())
             parameters, training, _ = _about(some)
             cells = (_cell(some, column) for column in shown)
-            lines.append(_line([run.group, _label(run, run.row, some), parameters, training, *cells, paper or "-"]))
-    lines += ["", *_notes(results)]
-    return "\n".join(lines).rstrip()
+            label = _label(run, run.row, some, marks)
+            lines.append(_line([run.group, label, parameters, training, *cells, paper or "-"]))
+    return "\n\n".join(["\n".join(lines), *_notes(marks)])
 
 
-def _notes(results: Sequence[Result]) -> list[str]:
-    return [f"{REPORTED} {note}" for note in sorted({str(r.content["note"]) for r in results if r.content.get("note")})]
+def _marks(results: Sequence[Result]) -> dict[str, str]:
+    """Return a mark of its own for every note of the results: †, then ††, and so on."""
+    notes = sorted({str(result.content["note"]) for result in results if result.content.get("note")})
+    return {note: MARK * number for number, note in enumerate(notes, 1)}
+
+
+def _notes(marks: dict[str, str]) -> list[str]:
+    return [f"{mark} {note}" for note, mark in marks.items()]
 
 
 def _rows(run: Run, results: list[Result]) -> list[tuple[str, list[Result]]]:
@@ -106,9 +114,10 @@ def _data_text(group: str, results: Sequence[Result]) -> str:
     return textwrap.fill(text, 100)
 
 
-def _label(run: Run, label: str, results: Sequence[Result]) -> str:
+def _label(run: Run, label: str, results: Sequence[Result], marks: dict[str, str]) -> str:
     seeds = f", {len(results)} seeds" if len(results) > 1 else "" if run.shipped else f", seed {results[0].seed}"
-    mark = f" {REPORTED}" if any(result.content.get("note") for result in results) else ""
+    noted = sorted({marks[note] for result in results if (note := result.content.get("note"))})
+    mark = f" {', '.join(noted)}" if noted else ""
     changes = dict.fromkeys(change for result in results for change in result.content.get("extra", []))
     changed = f", with `{' '.join(changes)}`" if changes else ""
     return f"{label} (`{run.recipe}`{seeds}{changed}){mark}"

@@ -127,7 +127,8 @@ class BinaryImages(Task):
     def parse(self, text: str) -> Tokens:
         """Return the blank input [length] for '-' or an empty text; there is nothing else to ask for."""
         if text.strip() not in ("", "-"):
-            raise GramError(f"{self.name} generates images unconditionally and takes no puzzle: give an empty text")
+            what = f"{self.name} generates images unconditionally and takes no puzzle"
+            raise GramError(f"{what}: use `gram generate`, or give an empty text")
         return np.full(self.length, PAD, dtype=np.int64)
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:

@@ -125,6 +125,11 @@ def test_a_table_has_seeds_intervals_the_papers_values_and_what_is_missing(here:
     assert "| GRAM (`nqueens-8/gram`, 2 seeds) † |" in text
     assert "| 85.0 ± 7.1 |" in text
     assert text.endswith("† From an earlier report.")
+    save(TRM, 0, note="Measured again.")
+    text = entry_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu))
+    assert "2 seeds) † |" in text
+    assert "seed 0) †† |" in text
+    assert text.endswith("\n\n† From an earlier report.\n\n†† Measured again.")  # each is a paragraph of its own
     save(GRAM, 0, 0.6)  # a report is not averaged with a result
     assert "| GRAM (`nqueens-8/gram`, seed 0) |" in entry_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu))
     save(TRM, 0, extra=["train.steps=3"])
