@@ -18,7 +18,7 @@ A generative recursive reasoning model for the task {task}, trained with gram. I
 
 ## Results
 
-{inputs:,} of {inputs_in_split:,} inputs of the {split} split `{split_hash}`, {settings}:
+{measured_on}, {settings}:
 
 | metric | value |
 |---|---|
@@ -41,6 +41,8 @@ def write_card(folder: Path, result: Mapping[str, Any], metrics: tuple[str, ...]
     results = {name: round(float(result[name]), 4) for name in metrics}
     task, split = result["task"], result["split"]
     dataset = {"type": task, "name": task, "split": split, "revision": result["split_hash"]}
+    inputs, total = result["inputs"], result["inputs_in_split"]
+    on = f"{inputs:,} of {total:,} inputs of the {split} split `{result['split_hash']}`"
     measured = [{"type": name, "value": value} for name, value in results.items()]
     reported = [{"task": {"type": "reasoning"}, "dataset": dataset, "metrics": measured}]
     header = {
@@ -53,7 +55,9 @@ def write_card(folder: Path, result: Mapping[str, Any], metrics: tuple[str, ...]
         header=yaml.safe_dump(header, sort_keys=False),
         name=folder.name,
         rows="\n".join(f"| {name.replace('_', ' ')} | {100 * value:.1f}% |" for name, value in results.items()),
-        **{key: result[key] for key in ("task", "parameters", "split", "split_hash", "inputs", "inputs_in_split")},
+        task=task,
+        parameters=result["parameters"],
+        measured_on=on if total > 1 else f"Samples of the one blank input; split `{result['split_hash']}`",
         settings=settings,
     )
     (folder / CARD_FILE).write_text(text)

@@ -16,9 +16,9 @@ from gram.errors import GramError
 
 
 def models(json_file: JsonFile = None) -> None:
-    """List the shipped models with their task, size and results on the test split."""
+    """List the shipped models with their task, size and held-out results."""
     check_target(json_file)
-    table = Table("model", "task", "parameters", "results on the test split")
+    table = Table("model", "task", "parameters", "held-out results")
     found = list_models()
     for name, about in found.items():
         table.add_row(name, about.task, f"{about.parameters:,}", results_text(about.results))
