@@ -263,7 +263,7 @@ class Solver:
         return options.only(self.model.supported)
 
     def _checked(self, puzzle: Any) -> Tokens:
-        tokens = whole_numbers(f"A puzzle of {self.task.name}", puzzle)
+        tokens = whole_numbers(f"A puzzle of {self.task.name} ({self.task.length} tokens)", puzzle)
         if tokens.shape != (self.task.length,):
             raise GramError(f"{self.task.name} takes {self.task.length} tokens, not an array of shape {tokens.shape}.")
         if tokens.min() < 0 or tokens.max() >= self.task.vocab_size:
