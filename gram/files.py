@@ -1,4 +1,4 @@
-"""Atomic writes, JSON files that detect damage, and locks on folders."""
+"""Atomic writes, JSON files that detect damage, locks on folders, and the folders of shipped models."""
 
 import errno
 import hashlib
@@ -20,6 +20,9 @@ SEAL = "sha256"
 
 LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}")
 """The name of a temporary file."""
+CONFIG_FILE = "config.json"
+"""The file that makes a folder a trained model."""
+PRETRAINED = Path(__file__).parent / "pretrained"
 NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What a file system that cannot lock a folder answers."""
 
@@ -27,6 +30,12 @@ NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTS
 def natural_order(name: str) -> tuple[str, int, str]:
     """Return the key that sorts nqueens-8 before nqueens-10, and sudoku-9 before sudoku-extreme."""
     return name.rstrip("0123456789"), len(name), name
+
+
+def shipped_models() -> dict[str, Path]:
+    """Return the folders of the models that ship with the package by name, in their natural order."""
+    names = sorted((path.parent.name for path in PRETRAINED.glob(f"*/{CONFIG_FILE}")), key=natural_order)
+    return {name: PRETRAINED / name for name in names}
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
@@ -74,6 +83,15 @@ def read_json(path: Path) -> Any:
                 f"{path} is damaged: its content does not match its checksum. If you changed it on purpose, remove "
                 f"the line '{SEAL}'."
             )
+    return content
+
+
+def look_up(content: Any, key: str) -> Any:
+    """Return content["a"]["b"] for the key a.b; None where there is none."""
+    for part in key.split("."):
+        if not isinstance(content, dict) or part not in content:
+            return None
+        content = content[part]
     return content
 
 

@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 from rich.console import Console
 
 from gram.checkpoints.card import CARD_FILE
@@ -25,7 +24,7 @@ from gram.models.registry import build_model
 from gram.progress import bar
 from gram.result import Result, judged
 from gram.tasks import make_task, stored_task
-from gram.tasks.base import SplitName, Task, Tokens
+from gram.tasks.base import SplitName, Task, Tokens, whole_numbers
 
 if TYPE_CHECKING:
     from gram.models.base import Model
@@ -264,14 +263,9 @@ class Solver:
         return options.only(self.model.supported)
 
     def _checked(self, puzzle: Any) -> Tokens:
-        try:
-            tokens = np.asarray(puzzle.cpu() if isinstance(puzzle, torch.Tensor) else puzzle)
-        except ValueError as error:  # a ragged list
-            raise GramError(f"{self.task.name} takes {self.task.length} whole numbers in one row.") from error
+        tokens = whole_numbers(f"A puzzle of {self.task.name} ({self.task.length} tokens)", puzzle)
         if tokens.shape != (self.task.length,):
             raise GramError(f"{self.task.name} takes {self.task.length} tokens, not an array of shape {tokens.shape}.")
-        if not np.issubdtype(tokens.dtype, np.integer):
-            raise GramError(f"Tokens of {self.task.name} must be whole numbers, not {tokens.dtype}.")
         if tokens.min() < 0 or tokens.max() >= self.task.vocab_size:
             raise GramError(f"Tokens of {self.task.name} must lie in 0..{self.task.vocab_size - 1}.")
         return tokens.astype(np.int64)

@@ -15,7 +15,7 @@ from gram import solver as solver_module
 from gram.checkpoints import find
 from gram.checkpoints.find import find_model, shipped_models
 from gram.checkpoints.folder import save_model
-from gram.cli.report import answers_as_json, show_answers, side_by_side
+from gram.cli.report import answers_as_json, show_answers, show_boards
 from gram.config import Recipe, SampleOptions
 from gram.errors import GramError
 from gram.inference.sample import Trajectories
@@ -146,7 +146,10 @@ def test_tokens_and_text_are_the_same_puzzle(solver: Solver) -> None:
 
 
 def test_boards_side_by_side() -> None:
-    assert side_by_side([("a", "1 2\n3 4"), ("title", "5")]) == "a      title\n1 2    5\n3 4"
+    console = Console(width=20, file=io.StringIO())
+    show_boards(console, [("a", "1 [2]\n3 4"), ("title", "5"), ("next row", "6")])
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert lines == ["a           title", "1 [2]       5", "3 4", "", "next row", "6", ""]
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

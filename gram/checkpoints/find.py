@@ -5,11 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from gram.checkpoints.card import read_card
-from gram.checkpoints.folder import CONFIG_FILE
 from gram.errors import GramError
-from gram.files import natural_order
-
-PRETRAINED = Path(__file__).parents[1] / "pretrained"
+from gram.files import CONFIG_FILE, shipped_models
 
 
 @dataclass(frozen=True)
@@ -36,12 +33,6 @@ def list_models() -> dict[str, ModelInfo]:
         card = read_card(folder)
         found[name] = ModelInfo(name, card["task"], card["parameters"], card["settings"], card["results"])
     return found
-
-
-def shipped_models() -> dict[str, Path]:
-    """Return the folders of the shipped models by name, in their natural order."""
-    names = sorted((path.parent.name for path in PRETRAINED.glob(f"*/{CONFIG_FILE}")), key=natural_order)
-    return {name: PRETRAINED / name for name in names}
 
 
 def find_model(name: str | Path) -> Path:

@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from gram.checkpoints.weights import Header, digest_of, read_header, read_tensors, weights_metadata
+from gram.checkpoints.weights import Header, check_same_shapes, digest_of, read_header, read_tensors, weights_metadata
 from gram.config import Recipe, SampleOptions, parse_recipe
 from gram.errors import GramError
-from gram.files import read_json, write_json, write_whole
+from gram.files import CONFIG_FILE, read_json, write_json, write_whole
 from gram.models.base import Model
 from gram.models.registry import build_model
 from gram.tasks.base import Structure
 
 FORMAT = 2
-CONFIG_FILE, WEIGHTS_FILE, PUZZLES_FILE, RUN_FILE = "config.json", "model.safetensors", "puzzles.json", "run.json"
+WEIGHTS_FILE, PUZZLES_FILE, RUN_FILE = "model.safetensors", "puzzles.json", "run.json"
 
 
 def save_model(
@@ -133,17 +133,8 @@ def load_weights(model: Model, path: Path) -> None:
 
 def check_shapes(model: Model, header: Header) -> None:
     """Raise `GramError` if the weights do not fit this model, which may be on the meta device."""
-    path = header.path
+    what = f"{header.path} does not fit the model in config.json"
     if header.kind not in (None, model.checkpoint_type):  # an MDLM and an absorbing D3PM have the same tensors
-        raise GramError(
-            f"{path} does not fit the model in config.json: it is of kind '{header.kind}', "
-            f"not '{model.checkpoint_type}'."
-        )
+        raise GramError(f"{what}: it is of kind '{header.kind}', not '{model.checkpoint_type}'.")
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = header.shapes
-    if expected != found:
-        odd = sorted(expected.items() ^ found.items())[0][0]
-        raise GramError(
-            f"{path} does not fit the model in config.json: tensor '{odd}' has shape "
-            f"{found.get(odd, 'none (missing)')}, expected {expected.get(odd, 'none (not in this model)')}."
-        )
+    check_same_shapes(what, header.shapes, expected)

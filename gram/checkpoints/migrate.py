@@ -5,11 +5,11 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from gram.checkpoints.folder import CONFIG_FILE, FORMAT, RUN_FILE, WEIGHTS_FILE, load_model
+from gram.checkpoints.folder import FORMAT, RUN_FILE, WEIGHTS_FILE, load_model
 from gram.checkpoints.weights import digest_of, read_header, read_tensors, weights_metadata
 from gram.config import parse_recipe
 from gram.errors import GramError
-from gram.files import read_json, write_json, write_whole
+from gram.files import CONFIG_FILE, read_json, write_json, write_whole
 
 KINDS = {"autoregressive": "ar"}
 """Kinds of models whose names have changed."""

@@ -18,6 +18,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from gram.checkpoints.folder import save_model
+from gram.checkpoints.weights import check_same_shapes
 from gram.config import ModelConfig, ObjectiveConfig, Recipe, SampleOptions, TaskConfig, describe
 from gram.errors import GramError
 from gram.models.layers import NORM_EPSILON, ROPE_BASE
@@ -239,10 +240,7 @@ def _load(model: Reasoner, weights: dict[str, Tensor], path: Path) -> None:
     names = {ours: published_name(ours) for ours in expected}
     shapes = {theirs: tuple(expected[ours].shape) for ours, theirs in names.items() if theirs is not None}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
-    for name in sorted(shapes.keys() | found.keys()):
-        if shapes.get(name) != found.get(name):
-            has, needs = found.get(name, "none (missing)"), shapes.get(name, "none (not in this model)")
-            raise GramError(f"{path} does not fit the model: tensor '{name}' has shape {has}, expected {needs}.")
+    check_same_shapes(f"{path} does not fit the model", found, shapes)
     # What the published models lack, the value head, stays as it starts: zero.
     model.load_state_dict(expected | {ours: weights[theirs] for ours, theirs in names.items() if theirs is not None})
 

@@ -48,6 +48,14 @@ def _sizes(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         yield from ((key, number) for number in numbers if isinstance(number, int))
 
 
+def check_same_shapes(what: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Raise `GramError`, which says that `what` does not fit, if the shapes of tensors differ from those expected."""
+    for name in sorted(found.keys() | expected.keys()):
+        if found.get(name) != expected.get(name):
+            has, needs = found.get(name, "none (missing)"), expected.get(name, "none (not in this model)")
+            raise GramError(f"{what}: tensor '{name}' has shape {has}, expected {needs}.")
+
+
 def read_header(path: Path) -> Header:
     """Read the names and shapes of the tensors, and the metadata."""
     try:

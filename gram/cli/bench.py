@@ -13,11 +13,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gram.config import Recipe, SampleOptions
 from gram.inference.sample import sample
-from gram.machine import choose_device, keep_freed_memory
 from gram.models.multiply import multiply
 from gram.tasks import make_task
 from gram.training.fit import resolve_recipe
-from gram.training.launch import make_fabric
+from gram.training.launch import make_fabric, prepare_machine
 from gram.training.step import Trainer
 
 MATRIX = 1024
@@ -43,11 +42,9 @@ def matmul_speed(
 def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
     """Train `steps` steps and sample `puzzles` test inputs; return all measurements, JSON-ready."""
     config = recipe.train
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    keep_freed_memory()
+    device = prepare_machine(config)
     task = make_task(recipe.task.name, **recipe.task.options)
-    fabric = make_fabric(choose_device(config.device), config.precision)
+    fabric = make_fabric(device, config.precision)
     trainer = Trainer(resolve_recipe(recipe, task), task, task.split("train"), fabric)
     for _ in range(WARM_UP):
         trainer.step()

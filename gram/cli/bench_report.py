@@ -10,9 +10,10 @@ from rich.table import Table
 
 from gram.cli.bench import bench as measure
 from gram.cli.options import JsonFile, console, refuse_ignored, write_json
-from gram.cli.targets import check_apart, check_target
+from gram.cli.targets import check_targets
 from gram.config import load_recipe
 from gram.errors import GramError
+from gram.files import look_up
 
 LINES = {
     "supervision steps per second": ("supervision_steps_per_second", "{:,.0f}"),
@@ -45,14 +46,13 @@ def bench(
 
     Reports steps per second, FLOP/s, the fraction of the matrix-multiply peak, and where the time goes.
     """
-    check_target(json_file)
     overrides = [argument for argument in arguments if "=" in argument]
     sources = [argument for argument in arguments if "=" not in argument]
     if len(sources) != (2 if compare else 1):
         raise GramError("Give one recipe, or two with --compare.")
     measured = any(source.endswith(".json") for source in sources)
     refuse_ignored((bool(overrides) and measured, "A result that was measured before cannot be changed: no overrides."))
-    check_apart([source for source in sources if Path(source).is_file()], json=json_file)
+    check_targets([source for source in sources if Path(source).is_file()], json=json_file)
     results: dict[str, dict[str, Any]] = {}
     for source in sources:
         name = source if source not in results else f"{source} (again)"
@@ -72,25 +72,17 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
         for key, _ in LINES.values():
-            figure(content, key)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+            float(look_up(content, key))
+    except (OSError, ValueError, TypeError) as error:
         raise GramError(f"{path} is not a result of `gram bench --json` ({error}).") from error
     return content  # type: ignore[no-any-return]
-
-
-def figure(result: dict[str, Any], key: str) -> float:
-    """Return the value under a dotted key."""
-    value: Any = result
-    for part in key.split("."):
-        value = value[part]
-    return float(value)
 
 
 def show_bench(console: Console, results: dict[str, dict[str, Any]]) -> None:
     """Print a table with one column per result."""
     table = Table("", *results)
     for title, (key, form) in LINES.items():
-        table.add_row(title, *(form.format(figure(result, key)) for result in results.values()))
+        table.add_row(title, *(form.format(look_up(result, key)) for result in results.values()))
     table.add_section()
     for part in next(iter(results.values()))["time_shares"]:
         table.add_row(f"time: {part}", *(f"{result['time_shares'][part]:.1%}" for result in results.values()))
@@ -106,5 +98,5 @@ def show_ratios(console: Console, first: dict[str, Any], second: dict[str, Any])
     """Print the ratios of the second result to the first."""
     table = Table("second / first", "ratio")
     for title, (key, _) in LINES.items():
-        table.add_row(title, f"{figure(second, key) / figure(first, key):.2f}")
+        table.add_row(title, f"{look_up(second, key) / look_up(first, key):.2f}")
     console.print(table)

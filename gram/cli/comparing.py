@@ -7,7 +7,7 @@ from rich.table import Table
 
 from gram.cli.options import AllowOtherData, JsonFile, Limit, Loading, Model, Seed, Split, console, say, write_json
 from gram.cli.report import percent
-from gram.cli.targets import check_apart, check_target
+from gram.cli.targets import check_targets
 from gram.config import settings_text
 from gram.evaluation.compare import compare_outcomes, outcomes
 from gram.progress import bar
@@ -31,8 +31,7 @@ def compare(
 
     Each model is sampled with its own depth and temperature. A difference is clear if its interval excludes 0.
     """
-    check_target(json_file)
-    check_apart([a, b], json=json_file)
+    check_targets([a, b], json=json_file)
     solvers = loading.load_same_task([a, b], allow_other_data=allow_other_data)
     more: dict[str, Any] = {} if width is None else {"width": width}
     options = {name: solver.with_options(seed=seed, **more) for name, solver in solvers.items()}

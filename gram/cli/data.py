@@ -1,7 +1,7 @@
 """The command `gram data`: prepare the data of a task, and show what is in it."""
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from gram.cli.options import console, say
-from gram.cli.report import percent, side_by_side
-from gram.cli.targets import FIGURES, check_target
+from gram.cli.report import percent, show_boards
+from gram.cli.targets import check_targets
 from gram.config import parse_options
 from gram.evaluation.weighting import DRAWS, headline_text, ideal_coverage, weightings
 from gram.plots.boards import data_figure
 from gram.tasks import make_task
-from gram.tasks.base import Examples, SplitName, Task, Tokens
+from gram.tasks.base import SPLITS, Examples, Task, Tokens
 
 COUNTED: dict[str, int] = {"train": 2_000, "validation": 2_000, "test": 10_000}
 """Of so many inputs of each split the solutions are counted; all of some tasks would take minutes."""
@@ -36,13 +36,13 @@ def data(
     ] = None,
 ) -> None:
     """Prepare the data of a task; print its splits, their hash, solution counts and examples."""
-    check_target(figure, FIGURES)
+    check_targets([], figure=figure)
     report_data(console, make_task(task, **parse_options(options or [])), show, figure)
 
 
 def report_data(console: Console, task: Task, show: int, figure: Path | None) -> None:
     """Build the splits; print their sizes, hash and solution counts, and `show` examples; draw the figure."""
-    splits: dict[str, Examples] = {name: task.split(name) for name in get_args(SplitName)}
+    splits: dict[str, Examples] = {name: task.split(name) for name in SPLITS}
     with console.status("hashing the splits"):
         title = f"{task.name}, split hash {task.split_hash()}"
     with console.status("counting solutions"):
@@ -98,5 +98,4 @@ def _print_example(console: Console, task: Task, examples: Examples, row: int) -
     solutions = task.solutions(given) if task.scoring == "solutions" else None
     count = "" if solutions is None else f": {len(solutions)} solution{'s' * (len(solutions) != 1)}"
     console.print(f"\nExample {row + 1}{count}")
-    boards = [("input", task.render(given, given)), ("target", task.render(target, given))]
-    console.print(side_by_side(boards), markup=False, highlight=False)
+    show_boards(console, [("input", task.render(given, given)), ("target", task.render(target, given))])

@@ -9,7 +9,7 @@ import numpy as np
 
 from gram.cli.options import Figure, Seed, console, say
 from gram.cli.report import show_answers
-from gram.cli.targets import FIGURES, check_target
+from gram.cli.targets import check_targets
 from gram.inference.stream import blank_input
 from gram.plots.boards import trajectories_figure
 from gram.solver import load
@@ -27,7 +27,7 @@ MODELS = {"nqueens-8": 20, "nqueens-10": 20, "colouring-8": 20, "sudoku-extreme"
 
 def demo(figure: Figure = Path("gram-demo.png"), seed: Seed = 0) -> None:
     """Solve held-out puzzles with the shipped models, print boards, and draw the trajectories."""
-    check_target(figure, FIGURES)
+    check_targets([], figure=figure)
     for name, width in MODELS.items():
         solver = load(name)
         started = time.perf_counter()

@@ -25,11 +25,11 @@ from gram.cli.options import (
     write_json,
 )
 from gram.cli.report import show_result, show_tuning
-from gram.cli.targets import FIGURES, check_apart, check_target
+from gram.cli.targets import check_target, check_targets
 from gram.config import SampleOptions, settings_text
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate, headlines
-from gram.evaluation.tune import tune_settings
+from gram.evaluation.tune import WIDTH, Tuning, tune_settings
 from gram.files import locked
 from gram.inference.resampling import Resampling
 from gram.progress import bar
@@ -67,16 +67,15 @@ def evaluate_model(
         (sampling.halt_at is not None and calibration, "--calibration looks at every step to the end: no --halt-at."),
     )
     plot = (figure or Path("gram-calibration.png")) if calibration else None
-    check_target(json_file)
-    check_target(submission, (".json",))
-    check_target(plot, FIGURES)
-    check_apart([model], json=json_file, submission=submission, figure=plot)
+    check_targets([model], json=json_file, submission=submission, figure=plot)
     folder = own_folder(model) if card else None
     solver = sampling.load(model)
     if not allow_other_data:
         solver.check_data()
     options = sampling.options(solver, **({"halt": False, "keep_steps": True} if calibration else {}))
-    resampling = _resampling(resample, 1.0 if power is None else power, options)
+    resampling = Resampling(numbers("resample", resample), 1.0 if power is None else power) if resample else None
+    if resampling is not None:
+        resampling.check(options)
     if calibration and not solver.task.has_rules:
         raise GramError(f"Task {solver.task.name} has no checker to calibrate the heads against.")
     if submission is not None and (solver.task.scoring != "votes" or split != "test"):
@@ -108,14 +107,6 @@ def evaluate_model(
     write_json(json_file, result)
 
 
-def _resampling(steps: str, power: float, options: SampleOptions) -> Resampling | None:
-    if not steps:
-        return None
-    resampling = Resampling(numbers("resample", steps), power)
-    resampling.check(options)
-    return resampling
-
-
 def tune(
     model: Annotated[str, typer.Argument(help="A model folder. Shipped models must be copied first.")],
     *,
@@ -123,7 +114,7 @@ def tune(
     depths: Annotated[str, typer.Option(help="Depths to try.")] = "8,16",
     temperatures: Annotated[str, typer.Option(help="Temperatures to try.")] = "1,1.15,1.3,1.5",
     accuracy: Annotated[float, typer.Option(min=0, max=1, help="Smallest acceptable accuracy.")] = 0.99,
-    width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = 20,
+    width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = WIDTH,
     limit: Limit = None,
     seed: Seed = 0,
     allow_other_data: AllowOtherData = False,
@@ -136,25 +127,14 @@ def tune(
     """
     folder = own_folder(model)
     check_target(folder / "tuned")  # the folder must be writable
-    tried_depths, tried_temperatures = numbers("depths", depths), numbers("temperatures", temperatures, float)
-    for depth, temperature in product(tried_depths, tried_temperatures):
+    tried = tuple(numbers("depths", depths)), tuple(numbers("temperatures", temperatures, float))
+    for depth, temperature in product(*tried):
         SampleOptions().changed(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
     with locked(folder):  # a training would write its own settings over those that are chosen here
         solver = loading.load(folder)
         if not allow_other_data:
             solver.check_data()
-        total = len(solver.task.split("validation").distinct(limit).rows) * width * len(tried_temperatures)
-        with bar(console, "sampling", total) as advance:
-            tuned = tune_settings(
-                solver,
-                tried_depths,
-                tried_temperatures,
-                accuracy=accuracy,
-                width=width,
-                seed=seed,
-                limit=limit,
-                progress=advance,
-            )
+        tuned = tune_settings(solver, Tuning(*tried, limit, accuracy), console, width=width, seed=seed)
         show_tuning(console, tuned)
         halting = {} if tuned.halt_at is None else {"halt_at": tuned.halt_at}
         change_eval_settings(folder, depth=tuned.chosen["depth"], temperature=tuned.chosen["temperature"], **halting)

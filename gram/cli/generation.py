@@ -28,7 +28,7 @@ from gram.cli.options import (
     write_json,
 )
 from gram.cli.report import show_samples
-from gram.cli.targets import FIGURES, check_apart, check_target
+from gram.cli.targets import check_targets
 from gram.config import SampleOptions, settings_text
 from gram.errors import GramError
 from gram.evaluation.generation import score_samples
@@ -67,11 +67,7 @@ def generate(
     json_file: JsonFile = None,
 ) -> None:
     """Generate boards or images unconditionally, and report how many are valid, distinct and new."""
-    check_target(out, (".npz",))
-    check_target(figure, FIGURES)
-    check_target(process, (*FIGURES, ".gif"))
-    check_target(json_file)
-    check_apart([model], out=out, figure=figure, process=process, json=json_file)
+    check_targets([model], (".npz",), out=out, figure=figure, process=process, json=json_file)
     solver = sampling.load(model)
     options = sampling.options(solver)
     chosen = stream.chosen_options(solver, options)
@@ -115,8 +111,7 @@ def likelihood(
     allow_other_data: AllowOtherData = False,
 ) -> None:
     """Measure the log-likelihood of held-out answers in nats: exact or a lower bound, and the table says which."""
-    check_target(json_file)
-    check_apart(models, json=json_file)
+    check_targets(models, json=json_file)
     solvers = loading.load_same_task(models, allow_other_data=allow_other_data)
     found = {}
     for name, solver in solvers.items():
@@ -152,9 +147,7 @@ def images(
     allow_other_data: AllowOtherData = False,
 ) -> None:
     """Compare image generators as the paper's table does: Inception Score and FID of every model, over depths."""
-    check_target(figure, FIGURES)
-    check_target(json_file)
-    check_apart(models, figure=figure, json=json_file)
+    check_targets(models, figure=figure, json=json_file)
     chosen_depths = numbers("depths", depths or "8,16,32,64,128,256")
     solvers = loading.load_same_task(models, allow_other_data=allow_other_data)
     recursive = any(solver.model.recursive for solver in solvers.values())
@@ -212,8 +205,7 @@ def score(
     json_file: JsonFile = None,
 ) -> None:
     """Compute Inception Score and FID of generated digits (mnist, digits) against the grey images of the data."""
-    check_target(json_file)
-    check_apart([file], json=json_file)
+    check_targets([file], json=json_file)
     tokens, _ = stream.read_samples(file)
     scores = image_scores(tokens, network=network, real=real, batch=batch, device=device, seed=seed, console=console)
     say(f"{scores.generated:,} images of {scores.task} against {scores.real:,} grey ones, by the network {network}:")

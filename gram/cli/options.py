@@ -138,14 +138,14 @@ def refuse_ignored(*cases: tuple[bool, str]) -> None:
             raise GramError(reason)
 
 
-def numbers(name: str, text: str, kind: type = int) -> list[Any]:
-    """Parse numbers separated by commas; sorted, each once. Whole numbers must be at least 1."""
+def numbers(name: str, text: str, kind: type = int, *, least: int = 1) -> list[Any]:
+    """Parse numbers separated by commas; sorted, each once. Whole numbers must be at least `least`."""
     try:
         found = sorted({kind(part) for part in text.split(",")})
     except ValueError as error:
         raise GramError(f"--{name} takes numbers separated by commas, such as 8,16, not '{text}'.") from error
-    if kind is int and found[0] < 1:
-        raise GramError(f"--{name} must be at least 1, not {found[0]}.")
+    if kind is int and found[0] < least:
+        raise GramError(f"--{name} must be at least {least}, not {found[0]}.")
     return found
 
 

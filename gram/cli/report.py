@@ -1,11 +1,12 @@
 """The output of the command line: tables, and boards side by side."""
 
 from dataclasses import asdict
-from itertools import zip_longest
 from typing import Any
 
+from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gram.config import settings_text
 from gram.evaluation.tune import HALTING_LOSS, Tuned
@@ -15,8 +16,6 @@ from gram.result import Result
 from gram.solver import Solver
 from gram.tasks.base import Task, Tokens
 
-Board = tuple[str, str]
-"""A title and a text board."""
 GAP = 4
 """Columns between two boards."""
 
@@ -109,7 +108,7 @@ def _generation_table(result: dict[str, Any], title: str) -> Table:
 def show_samples(console: Console, task: Task, samples: Tokens, scores: dict[str, Any]) -> None:
     """Print samples [count, length] side by side, and the scores of all of them."""
     boards = [(f"sample {number + 1}", task.render(tokens)) for number, tokens in enumerate(samples)]
-    _show_boards(console, boards)
+    show_boards(console, boards)
     console.print(_generation_table(scores, f"{task.name}, from a blank input"))
     if "novelty" not in scores:
         console.print("How many are new is not known: the training data is not on this machine.")
@@ -195,7 +194,7 @@ def show_answers(console: Console, result: Result, most: int) -> None:
     if not result.verified:
         title = "NOT a solution" if result.task.has_rules else "answer, not checked"
         boards.append((title, result.task.render(result.best, result.given)))
-    _show_boards(console, boards)
+    show_boards(console, boards)
     known = result.task.solutions(result.given)
     of_all = "" if known is None else f" of {len(known)}"
     found = (
@@ -226,30 +225,9 @@ def watch_search(console: Console, solver: Solver, search: Anytime, rule: Any) -
     return solver.result(search, rule)
 
 
-def side_by_side(boards: list[Board]) -> str:
-    """Join titled text boards into one block."""
-    rows = zip_longest(*([title, *text.splitlines()] for title, text in boards), fillvalue="")
-    widths = [_width(board) for board in boards]
-    return "\n".join((" " * GAP).join(map(str.ljust, row, widths)).rstrip() for row in rows)
-
-
-def _width(board: Board) -> int:
-    title, text = board
-    return max(len(title), *map(len, text.splitlines()))
-
-
-def _show_boards(console: Console, boards: list[Board]) -> None:
-    """Print boards side by side, in as many rows as the width of the terminal needs."""
-    rows: list[list[Board]] = []
-    used = 0
-    for board in boards:
-        if not rows or used + _width(board) > console.width:
-            rows.append([])
-            used = 0
-        rows[-1].append(board)
-        used += _width(board) + GAP
-    for row in rows:
-        console.print(side_by_side(row) + "\n", markup=False, highlight=False)
+def show_boards(console: Console, boards: list[tuple[str, str]]) -> None:
+    """Print titled text boards side by side, in as many rows as the width of the terminal needs."""
+    console.print(Columns([Text(f"{title}\n{text}\n") for title, text in boards], padding=(0, GAP)))
 
 
 def answers_as_json(result: Result) -> dict[str, Any]:

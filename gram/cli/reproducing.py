@@ -1,19 +1,22 @@
 """The command `reproduce`: every table and figure of the paper."""
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.table import Table
 
 from gram.cli.launching import Launching, check_none_failed
-from gram.cli.options import console, refuse_ignored, say
+from gram.cli.options import console, numbers, refuse_ignored, say
+from gram.cli.report import percent
 from gram.errors import GramError
 from gram.experiments.check import Compared, check_shipped
 from gram.experiments.documents import outdated_documents, write_documents
 from gram.experiments.entry import Entry, Scale
 from gram.experiments.registry import ENTRIES, find_entry, select_runs
-from gram.experiments.reproduce import Overview, check_changes, jobs_of, overview, queue_folder, write_outputs
+from gram.experiments.reproduce import Overview, check_changes, jobs_of, overview, write_outputs
 from gram.experiments.results import State, log_file
 from gram.experiments.work import execute
 
@@ -70,15 +73,8 @@ def reproduce(
     elif not name:
         _list(scale)
     else:
-        chosen = [int(seed) for seed in _seed_numbers(seeds)] or None
+        chosen = numbers("seeds", seeds, least=0) if seeds else None
         _run(find_entry(name), scale, chosen, only, change or [], launching, dry_run)
-
-
-def _seed_numbers(text: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isdecimal() for part in parts):
-        raise GramError(f"--seeds takes whole numbers separated by commas, such as 0,1,2, not '{text}'.")
-    return parts
 
 
 def _list(scale: Scale) -> None:
@@ -133,7 +129,7 @@ def _run(
         total = len(jobs)
         if jobs:
             say(f"{entry.name}: {total} trainings to run or resume, {_minutes(found)} CPU minutes.")
-        failed = launching.run(jobs, queue_folder())
+        failed = launching.run(jobs, Path("runs") / ".jobs" / str(os.getpid()))  # several queues may run here
     for path in write_outputs(entry, scale):
         say(f"Written: {path}")
     check_none_failed(failed, total)
@@ -185,6 +181,6 @@ def _check() -> None:
 
 
 def _texts(each: Compared) -> tuple[str, ...]:
-    numbers = (each.expected, each.found, each.allowed)
-    shown = (f"{value:.2f}" if each.metric == "fid" else f"{100 * value:.1f}%" for value in numbers)
+    values = (each.expected, each.found, each.allowed)
+    shown = (f"{value:.2f}" if each.metric == "fid" else percent(value) for value in values)
     return each.model, each.metric.replace("_", " "), *shown, f"{each.count:,}", "agrees" if each.agrees else "DIFFERS"

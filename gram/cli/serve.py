@@ -8,6 +8,7 @@ import typer
 
 from gram.cli.options import Device, console
 from gram.errors import GramError
+from gram.files import shipped_models
 
 
 def serve(
@@ -34,12 +35,12 @@ def serve(
         from gram.serve.server import serve as run
     except ModuleNotFoundError as error:
         raise GramError(f"{error.name} is missing: install the extra, pip install 'gram-reasoning[serve]'.") from error
-    from gram.serve.settings import Limits, Settings, read_token, served_names, shipped_names
+    from gram.serve.settings import Limits, Settings, read_token, served_names
 
     if demo and models:
         raise GramError("--demo serves all shipped models: give either models or --demo.")
     settings = Settings(
-        models=served_names(shipped_names() if demo else models or []),
+        models=served_names(shipped_models() if demo else models or []),
         host=host,
         port=port,
         token=None if token_file is None else read_token(token_file),

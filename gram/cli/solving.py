@@ -11,13 +11,13 @@ from gram.checkpoints.find import list_models
 from gram.cli.options import JsonFile, Model, WideSampling, console, refuse_ignored, say, write_json
 from gram.cli.report import answers_as_json, results_text, show_answers, watch_search
 from gram.cli.solve_file import solve_file
-from gram.cli.targets import FIGURES, check_apart, check_target
+from gram.cli.targets import check_targets
 from gram.errors import GramError
 
 
 def models(json_file: JsonFile = None) -> None:
     """List the shipped models with their task, size and held-out results."""
-    check_target(json_file)
+    check_targets([], json=json_file)
     table = Table("model", "task", "parameters", "held-out results")
     found = list_models()
     for name, about in found.items():
@@ -55,10 +55,7 @@ def solve(
     With --file and --out, solve every puzzle of a file; the same command resumes after an interruption. The exit code
     is 3 if an answer was not verified.
     """
-    check_target(figure, FIGURES)
-    check_target(json_file)
-    check_target(out, (".jsonl", ".json"))
-    check_apart([model, file], figure=figure, json=json_file, out=out)
+    check_targets([model, file], (".jsonl", ".json"), figure=figure, json=json_file, out=out)
     refuse_ignored(
         (until is not None and sampling.width is not None, "--until decides how many samples there are: no --width.")
     )

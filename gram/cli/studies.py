@@ -1,6 +1,5 @@
 """The commands that study a model beyond its scores: `scaling` and `latent`."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +21,10 @@ from gram.cli.options import (
     write_json,
 )
 from gram.cli.report import show_study
-from gram.cli.targets import FIGURES, check_apart, check_target
+from gram.cli.targets import check_targets
 from gram.experiments.measures import with_most_solutions
 from gram.experiments.scaling import scaling_figure, scaling_study
 from gram.plots.latent import latent_figure, latent_paths
-from gram.progress import bar
 
 
 def scaling(
@@ -43,15 +41,11 @@ def scaling(
     allow_other_data: AllowOtherData = False,
 ) -> None:
     """Measure accuracy over depth x width for every selection rule, from one pass over the same trajectories."""
-    check_target(figure, FIGURES)
-    check_target(json_file)
-    check_apart(models, figure=figure, json=json_file)
+    check_targets(models, figure=figure, json=json_file)
     steps, many = numbers("depths", depths), numbers("widths", widths)
     studies = {}
     for name, solver in loading.load_same_task(models, allow_other_data=allow_other_data).items():
-        count = len(solver.task.split(split).distinct(limit).rows)
-        with bar(console, f"sampling {name}", count * max(many)) as advance:
-            studies[name] = scaling_study(solver, steps, many, limit=limit, split=split, seed=seed, progress=advance)
+        studies[name] = scaling_study(solver, steps, many, console, limit=limit, split=split, seed=seed)
         show_study(console, name, studies[name])
     scaling_figure(studies, figure)
     say(f"Accuracy over depth and width: {figure}")
@@ -69,14 +63,12 @@ def latent(
     figure: Figure = Path("gram-latent.png"),
 ) -> None:
     """Plot the latent states of many trajectories on one puzzle over the loss landscape (PCA, k-d tree)."""
-    check_target(figure, FIGURES)
+    check_targets([], figure=figure)
     solver = loading.load(model)
     given = solver.task.parse(puzzle) if puzzle else with_most_solutions(solver.task)
     options = solver.with_options(width=width, seed=seed, **({} if depth is None else {"depth": depth}))
-    if solver.reasoner.is_deterministic(options):
-        options = replace(options, width=1)
-    paths = latent_paths(solver, given, width=options.width, depth=options.depth, seed=seed)
-    ends = int(paths.valid.sum())
-    title = f"{Path(model).name}: {options.width} trajectories of {options.depth} steps, {ends} end in a solution"
+    paths = latent_paths(solver, given, options)
+    count, ends = len(paths.valid), int(paths.valid.sum())
+    title = f"{Path(model).name}: {count} trajectories of {options.depth} steps, {ends} end in a solution"
     latent_figure(paths, title, figure)
     say(f"{title}: {figure}")

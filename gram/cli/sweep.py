@@ -11,7 +11,7 @@ from gram.errors import GramError
 from gram.evaluation.evaluate import HEADLINES
 from gram.experiments import queue
 from gram.files import read_json
-from gram.training.run_checkpoint import check_same, is_empty, recipe_of_run
+from gram.training.run_checkpoint import check_same, is_empty, read_run
 
 SEED, THREADS = "train.seed", "train.threads"
 RESULT = "test.json"
@@ -74,7 +74,7 @@ def check_jobs(recipe: Path, jobs: list[SweepRun]) -> None:
             raise GramError(f"{twin.values} and {job.values} are the same run: give each value once.")
         if job.folder.exists() and not is_empty(job.folder):
             try:
-                check_same(recipe_of_run(job.folder), wanted)
+                check_same(read_run(job.folder).recipe, wanted)
             except GramError as error:
                 raise GramError(f"{job.folder} holds another run, choose another folder with --out. {error}") from error
     if len({job.folder for job in jobs}) < len(jobs):
@@ -85,12 +85,8 @@ def queued(recipe: Path, run: SweepRun) -> queue.Job:
     """Return the run as a job of the queue: its output goes into a file beside its folder."""
     arguments = ("train", str(recipe), *run.overrides, "--resume", str(run.folder))
     threads = int(run.overrides[-1].partition("=")[2])
-    return queue.Job(arguments, log_of(run), lambda: run.result is not None, threads)
-
-
-def log_of(run: SweepRun) -> Path:
-    """Return the file that holds what a run printed."""
-    return run.folder.with_name(f"{run.folder.name}.log")
+    log = run.folder.with_name(f"{run.folder.name}.log")
+    return queue.Job(arguments, log, lambda: run.result is not None, threads)
 
 
 def summary(jobs: list[SweepRun]) -> list[dict[str, Any]]:

@@ -5,9 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gram.errors import GramError
+from gram.files import CONFIG_FILE
 
 FIGURES = (".png", ".pdf", ".svg", ".jpg")
 """Formats of figures."""
+SUFFIXES = {"figure": FIGURES, "process": (*FIGURES, ".gif"), "submission": (".json",)}
+"""How the files of some options must end."""
 BEGINNINGS: dict[str, tuple[bytes, ...]] = {
     ".png": (b"\x89PNG",),
     ".pdf": (b"%PDF",),
@@ -19,7 +22,7 @@ BEGINNINGS: dict[str, tuple[bytes, ...]] = {
     ".jsonl": (b"{",),
 }
 """How files of a kind begin."""
-MODEL_FILES = ("config.json", "model.safetensors", "puzzles.json")
+MODEL_FILES = (CONFIG_FILE, "model.safetensors", "puzzles.json")
 RUN_FILES = ("run.json", "test.json", "metrics.jsonl", "diverged.safetensors", "README.md")
 
 
@@ -44,7 +47,7 @@ def check_target(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("run.json", "config.json"))
+    return any((folder / name).is_file() for name in ("run.json", CONFIG_FILE))
 
 
 def _is_inside_run(path: Path) -> bool:
@@ -60,10 +63,16 @@ def _is_of_kind(path: Path, suffixes: tuple[str, ...]) -> bool:
     return not start or (allowed and start.lstrip().startswith(BEGINNINGS[written]))
 
 
-def check_apart(inputs: Iterable[str | Path | None], **targets: Path | None) -> None:
-    """Refuse a target that is one of the command's own inputs, or another of its targets."""
+def check_targets(
+    inputs: Iterable[str | Path | None], suffixes: tuple[str, ...] = (), /, **targets: Path | None
+) -> None:
+    """Refuse, before any work, a target that should not be written, is an input of the command, or another target.
+
+    Targets go by the names of their options; that of --out must have one of the suffixes.
+    """
     seen = {Path(path).resolve(): "the command's own input" for path in inputs if path is not None}
     for name, target in targets.items():
+        check_target(target, suffixes if name == "out" else SUFFIXES.get(name, ()))
         if target is None or (target.exists() and not target.is_file()):
             continue
         place = target.resolve()

@@ -12,7 +12,7 @@ from gram.cli.launching import Launching, check_none_failed
 from gram.cli.options import AllowOtherData, JsonFile, RecipeName, console, say, write_json
 from gram.cli.report import show_result, show_sweep
 from gram.cli.sweep import check_jobs, plan, queued, summary
-from gram.cli.targets import FIGURES, check_apart, check_target
+from gram.cli.targets import check_targets
 from gram.config import RECIPES, Recipe, find_recipe, load_recipe, parse_options
 from gram.errors import GramError
 from gram.plots.curves import runs_figure
@@ -76,7 +76,7 @@ def plot(
 ) -> None:
     """Plot the training curves of one or several runs: losses, accuracies, and the ELBO beside the surrogate."""
     target = figure or runs[0] / "curves.png"
-    check_target(target, FIGURES)
+    check_targets([], figure=target)
     found = {}
     for run in runs:
         if not (run / METRICS_FILE).is_file():
@@ -105,9 +105,8 @@ def sweep(
     json_file: JsonFile = None,
 ) -> None:
     """Train every combination of values side by side; print mean and standard deviation over the seeds."""
-    check_target(json_file)
     path = find_recipe(recipe)
-    check_apart([path], json=json_file)
+    check_targets([path], json=json_file)
     folder = out or Path("runs") / f"{_run_name(recipe)}-sweep"
     planned = plan(overrides, folder, threads=launching.threads)
     check_jobs(path, planned)

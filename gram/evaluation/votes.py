@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from gram.errors import GramError
 from gram.evaluation.bootstrap import mean_interval
 from gram.inference.sample import Trajectories
-from gram.tasks.arc.data import SPLITS, NamedPair
+from gram.tasks.arc.data import NamedPair
 from gram.tasks.arc.grids import Grid, corner_grids
 from gram.tasks.arc.rows import PuzzleIds
-from gram.tasks.base import Distinct, Tokens
+from gram.tasks.base import SPLITS, Distinct, Tokens
 
 if TYPE_CHECKING:
     from gram.tasks.arc.task import ARC

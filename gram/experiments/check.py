@@ -11,7 +11,8 @@ from gram.evaluation.evaluate import evaluate
 from gram.experiments.entry import Run
 from gram.experiments.measures import MEASURES, Measured
 from gram.experiments.registry import find_entry
-from gram.experiments.results import Result, load_results, look_up
+from gram.experiments.results import Result, load_results
+from gram.files import look_up
 from gram.progress import bar
 from gram.solver import load
 from gram.tasks.base import Examples

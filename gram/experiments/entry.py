@@ -8,21 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gram.evaluation.tune import Tuning
+
 Scale = Literal["cpu", "paper"]
 """Ours, at most a million parameters and an hour on one core; or the paper's sizes and settings, for GPUs."""
 Options = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """The settings among which `gram tune` chooses on the validation split before a model is measured."""
-
-    depths: tuple[int, ...] = (8, 16)
-    temperatures: tuple[float, ...] = (1.0,)
-    limit: int | None = None
-    """validation inputs, the first ones"""
-    accuracy: float = 0.99
-    """smallest acceptable accuracy over all samples"""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any
 from gram.experiments.entry import Entry, Run
 from gram.experiments.pictures import Shown, generation_process, trajectories
 from gram.experiments.results import Result
-from gram.plots.paper import COLOURS, MARKERS, Bar, Line, draw_bars, draw_lines, log_axis, paper_figure, shade
+from gram.plots.paper import COLOURS, MARKERS, Bar, Line, draw_bars, draw_lines, paper_figure, shade
+from gram.plots.style import log_axis
 
 Draw = Callable[[Shown], None]
 BAR_HEIGHT = 0.19

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.generation import score_samples
-from gram.evaluation.tune import tune_settings
+from gram.evaluation.tune import Tuning, tune_settings
 from gram.evaluation.votes import score_votes
 from gram.experiments.images import image_rows
 from gram.experiments.scaling import scaling_study
@@ -65,10 +65,7 @@ def scaling(
     split: Any = "test",
 ) -> dict[str, Any]:
     """Accuracy by every rule, and coverage, at each depth x width, and by the number of solutions at each width."""
-    solver = measured.solver
-    total = len(solver.task.split(split).distinct(limit).rows) * max(widths)
-    with bar(measured.console, "measuring", total) as advance:
-        return scaling_study(solver, list(depths), list(widths), limit=limit, split=split, progress=advance)
+    return scaling_study(measured.solver, depths, widths, measured.console, limit=limit, split=split)
 
 
 def generation(measured: Measured, *, count: int) -> dict[str, Any]:
@@ -109,12 +106,10 @@ def latent(measured: Measured, *, width: int, depth: int | None = None) -> dict[
     given = with_most_solutions(solver.task)
     more = {} if depth is None else {"depth": depth}
     options = solver.with_options(**{**measured.sampling, "width": width, **more})
-    if solver.reasoner.is_deterministic(options):
-        options = replace(options, width=1)
-    paths = latent_paths(solver, given, width=options.width, depth=options.depth, seed=options.seed)
+    paths = latent_paths(solver, given, options)
     return {
         "input": given.tolist(),
-        "width": options.width,
+        "width": len(paths.valid),
         "depth": options.depth,
         "temperature": options.temperature,
         "points": np.round(paths.points, 3).tolist(),
@@ -192,12 +187,8 @@ def settings_grid(
     limit: int | None = None,
 ) -> dict[str, Any]:
     """Accuracy and coverage on the VALIDATION split over depths and temperatures, and the training's last metrics."""
-    solver = measured.solver
-    total = len(solver.task.split("validation").distinct(limit).rows) * width * len(temperatures)
-    with bar(measured.console, "measuring", total) as advance:
-        tuned = tune_settings(
-            solver, list(depths), list(temperatures), accuracy=1, width=width, seed=0, limit=limit, progress=advance
-        )
+    tuning = Tuning(depths, temperatures, limit, accuracy=1)
+    tuned = tune_settings(measured.solver, tuning, measured.console, width=width)
     shown = ("depth", "temperature", "accuracy", "accuracy_all_samples", "coverage", "uniform_coverage", "intervals")
     records = [{name: item[name] for name in shown} for item in tuned.tried]
     return {"records": records, "inputs": limit, "width": width, "training": last_metrics(measured.folder)}

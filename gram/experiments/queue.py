@@ -10,18 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal
 
 import submitit
 
 from gram.errors import GramError
 from gram.files import read_json, write_json
-from gram.training.shutdown import graceful_shutdown
+from gram.training.shutdown import graceful_shutdown, handling
 
 Launcher = Literal["local", "slurm"]
 FOREVER = 60 * 24 * 365
@@ -90,17 +88,11 @@ class Command:
         with self.log.open("ab") as file:
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=self.folder)
 
-            def pass_on(number: int, frame: FrameType | None) -> None:
-                process.send_signal(signal.SIGTERM)
-
-            before = signal.signal(signal.SIGTERM, pass_on)
-            try:
+            with handling(lambda _number, _frame: process.terminate(), signal.SIGTERM):
                 while process.poll() is None:
                     if self.parent is not None and not _is_running(self.parent):  # the queue was killed
                         process.terminate()
                     time.sleep(POLL_SECONDS)
-            finally:
-                signal.signal(signal.SIGTERM, before)
         return process.returncode
 
     def checkpoint(self) -> "submitit.helpers.DelayedSubmission":
@@ -182,22 +174,9 @@ def _run_here(waiting: list[Job], executor: Any, at_once: int, progress: Callabl
 def _submit(executor: Any, job: Job) -> Any:
     here = os.getpid() if isinstance(executor, submitit.LocalExecutor) else None
     job.log.parent.mkdir(parents=True, exist_ok=True)
-    with _ignoring_interrupts():
+    # Processes that are started here ignore Ctrl-C: submitit would kill a job before it has saved itself.
+    with handling(signal.SIG_IGN, signal.SIGINT):
         return executor.submit(Command(job.arguments, job.log, job.threads, here))
-
-
-@contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Let processes that are started here ignore Ctrl-C: submitit would kill a job before it has saved itself."""
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread: Ctrl-C is not ours to handle
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _gpus() -> list[int]:

@@ -1,6 +1,5 @@
 """`gram reproduce`: what is there, what is missing, and how the rest is run, from data to table and figure."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,8 +117,3 @@ def write_outputs(entry: Entry, scale: Scale) -> list[Path]:
     if draw_entry(entry, runs, results, figure):
         written += [figure, figure.with_suffix(".pdf")]
     return written
-
-
-def queue_folder() -> Path:
-    """Return the folder of submitit's files, one for every process that runs a queue here."""
-    return Path("runs") / ".jobs" / str(os.getpid())

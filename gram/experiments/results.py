@@ -13,7 +13,7 @@ from gram.config import Recipe, load_recipe
 from gram.errors import GramError
 from gram.experiments.entry import Entry, Run, Scale
 from gram.experiments.queue import is_on_cluster
-from gram.files import locked, read_json, write_whole
+from gram.files import locked, look_up, read_json, write_whole
 
 RESULTS, RUNS = Path("results"), Path("runs") / "reproduce"
 """Below the current folder, which is a checkout of the repository."""
@@ -43,15 +43,6 @@ class Result:
         """Return its 95% interval, if there is one."""
         found = look_up(self.metrics.get("intervals", {}), key)
         return None if found is None else (float(found[0]), float(found[1]))
-
-
-def look_up(content: Any, key: str) -> Any:
-    """Return content["a"]["b"] for the key a.b; None where there is none."""
-    for part in key.split("."):
-        if not isinstance(content, dict) or part not in content:
-            return None
-        content = content[part]
-    return content
 
 
 def result_path(entry: Entry, run: Run, seed: int) -> Path:

@@ -1,7 +1,8 @@
 """Accuracy over depth x width for every selection rule, from one pass over the same trajectories."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +10,28 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import SubFigure
 from matplotlib.ticker import MaxNLocator
+from rich.console import Console
 
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
-from gram.evaluation.selection import study
-from gram.inference.sample import Progress, Trajectories, sample
+from gram.evaluation.metrics import list_solutions, measure
+from gram.inference.sample import Trajectories, sample
 from gram.inference.select import RULES
-from gram.plots.style import PLAIN_NUMBERS, save_figure
+from gram.plots.style import STYLES, log_axis, save_figure
+from gram.progress import bar
 from gram.solver import Solver
-from gram.tasks.base import Distinct, Task
+from gram.tasks.base import Distinct, Task, Tokens
 
 
 def scaling_study(
     solver: Solver,
-    depths: list[int],
-    widths: list[int],
+    depths: Sequence[int],
+    widths: Sequence[int],
+    console: Console,
     *,
     limit: int | None,
     split: Any = "test",
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Sample once at the largest depth and width, and evaluate every smaller one on the same trajectories."""
     task = solver.task
@@ -38,7 +41,8 @@ def scaling_study(
         raise GramError("Smaller depths are read off deeper trajectories, which needs a constant temperature.")
     asked = task.split(split).distinct(limit)
     options = replace(solver.options, depth=max(depths), width=max(widths), seed=seed, halt=False, keep_steps=True)
-    found = sample(solver.reasoner, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=progress)
+    with bar(console, "sampling", len(asked.rows) * options.width) as advance:
+        found = sample(solver.reasoner, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=advance)
     figures = score(task, asked, found)
     return {
         "task": task.name,
@@ -52,6 +56,19 @@ def scaling_study(
         "by_solutions": figures["by_solutions"],
         "by_width": {width: _by_number(task, asked, found.select(np.s_[:, :width])) for width in widths},
     }
+
+
+def study(
+    task: Task, inputs: Tokens, found: Trajectories, depths: Sequence[int], widths: Sequence[int]
+) -> list[dict[str, float | int | str]]:
+    """Return one record per depth x width: the accuracy of every rule, and the coverage."""
+    solutions = [list_solutions(task, row) for row in inputs]
+    records: list[dict[str, float | int | str]] = []
+    for depth, width in product(depths, widths):
+        here = measure(task, inputs, found.at_depth(depth).select(np.s_[:, :width]), solutions=solutions)
+        accuracy: dict[str, float] = {rule: float(valid.mean()) for rule, valid in here.selected.items()}
+        records.append({"depth": depth, "width": width, "coverage": float(here.coverage.mean()), **accuracy})
+    return records
 
 
 def _by_number(task: Task, asked: Distinct, found: Trajectories) -> list[dict[str, Any]]:
@@ -73,7 +90,6 @@ def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
     figure = plt.figure(figsize=(4 * len(RULES), 7.5), layout="constrained")
     above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
     rules = above.subplots(1, len(RULES), sharey=True)
-    styles = ("-", "--", ":", "-.")
     for axes, rule in zip(rules, RULES, strict=True):
         for number, (name, result) in enumerate(studies.items()):
             widths = sorted({record["width"] for record in result["records"]})
@@ -83,18 +99,17 @@ def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
                 axes.plot(
                     [record["depth"] for record in line],
                     [100 * record[rule] for record in line],
-                    styles[number % len(styles)],
+                    STYLES[number % len(STYLES)],
                     color=plt.get_cmap("viridis")(0.9 * shade / max(1, len(widths) - 1)),
                     label=f"{Path(name).name}, width {width}" if len(shown) > 1 else Path(name).name,
                 )
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(PLAIN_NUMBERS)
+        log_axis(axes, "x", 2)
         axes.set(xlabel="supervision steps", ylabel="valid, %", title=f"selected by: {rule}")
         axes.label_outer()
     rules[0].set_ylim(top=101)
     rules[0].legend(fontsize=7)
     rules[-1].legend(fontsize=7)
-    _coverage_panels(below, studies, styles)
+    _coverage_panels(below, studies)
     first = next(iter(studies.values()))
     title = f"{first['task']}, {first['inputs']} inputs of the {first['split']} split, seed {first['seed']}"
     save_figure(figure, path, title)
@@ -108,7 +123,7 @@ def _width_matters(result: dict[str, Any]) -> bool:
     return any(len(figures) > 1 for figures in by_depth.values())
 
 
-def _coverage_panels(part: SubFigure, studies: dict[str, dict[str, Any]], styles: tuple[str, ...]) -> None:
+def _coverage_panels(part: SubFigure, studies: dict[str, dict[str, Any]]) -> None:
     panels: dict[str, Callable[[dict[str, Any]], tuple[list[Any], list[Any]]]] = {
         "coverage over width, at full depth": _coverage_over_width,
         "coverage by number of solutions": lambda result: _by_solutions(result, "coverage"),
@@ -117,7 +132,7 @@ def _coverage_panels(part: SubFigure, studies: dict[str, dict[str, Any]], styles
     for axes, (title, line) in zip(part.subplots(1, len(panels)), panels.items(), strict=True):
         for number, (name, result) in enumerate(studies.items()):
             x, y = line(result)
-            axes.plot(x, y, styles[number % len(styles)], marker=".", label=Path(name).name)
+            axes.plot(x, y, STYLES[number % len(STYLES)], marker=".", label=Path(name).name)
         label = "width" if "width" in title else "solutions of the input"
         axes.set(title=title, ylabel="%", xlabel=label)
         axes.set_ylim(top=101)

@@ -11,18 +11,15 @@ from typing import Any
 from rich.console import Console
 
 from gram.checkpoints.folder import change_eval_settings
-from gram.evaluation.tune import tune_settings
-from gram.experiments.entry import Entry, Run, Scale, Tuning
+from gram.evaluation.tune import Tuning, tune_settings
+from gram.experiments.entry import Entry, Run, Scale
 from gram.experiments.measures import MEASURES, Measured
 from gram.experiments.results import provenance, result_path, training_folder, training_recipe, write_result
 from gram.files import read_json, write_json
-from gram.progress import bar
 from gram.solver import Solver, load
 from gram.training import loop
 
 TUNED_FILE = "tuned.json"
-WIDTH = 20
-"""Trajectories per input when depth and temperature are chosen."""
 
 
 def execute(
@@ -80,19 +77,7 @@ def _tuned(folder: Path, tuning: Tuning, console: Console) -> dict[str, Any]:
     if path.is_file():
         found: dict[str, Any] = read_json(path)
         return found
-    solver = load(folder)
-    total = len(solver.task.split("validation").distinct(tuning.limit).rows) * WIDTH * len(tuning.temperatures)
-    with bar(console, "tuning", total) as advance:
-        tuned = tune_settings(
-            solver,
-            list(tuning.depths),
-            list(tuning.temperatures),
-            accuracy=tuning.accuracy,
-            width=WIDTH,
-            seed=0,
-            limit=tuning.limit,
-            progress=advance,
-        )
+    tuned = tune_settings(load(folder), tuning, console)
     chosen = tuned.chosen
     change_eval_settings(folder, depth=chosen["depth"], temperature=chosen["temperature"])
     shown = ("depth", "temperature", "accuracy_all_samples", "coverage")

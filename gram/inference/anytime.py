@@ -52,6 +52,11 @@ class Until:
             raise GramError(f"A budget of {until:g} {'seconds' if seconds else 'samples'} is too small for one step.")
         return cls("seconds" if seconds else "samples", float(until))
 
+    def check(self, task: Task) -> None:
+        """Raise `GramError` if it takes a checker, and the task has none."""
+        if self.kind in ("first", "all") and not task.has_rules:
+            raise GramError(f"Task {task.name} has no checker: give seconds or samples instead of '{self.kind}'.")
+
 
 class Search:
     """The trajectories found for one puzzle so far, and whether to stop; independent of how trajectories are run."""
@@ -59,8 +64,7 @@ class Search:
     def __init__(
         self, task: Task, given: Tokens, options: SampleOptions, until: Until, *, coverage: float = 0.95
     ) -> None:
-        if not task.has_rules and until.kind in ("first", "all"):
-            raise GramError(f"Task {task.name} has no checker: give seconds or samples instead of '{until.kind}'.")
+        until.check(task)
         if not 0 < coverage <= 1:
             raise GramError(f"coverage must be above 0 and at most 1, not {coverage}.")
         self.task, self.given, self.options, self.until, self.coverage = task, given, options, until, coverage

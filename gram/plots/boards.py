@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from gram.plots.style import PLAIN_NUMBERS, changing_steps, save_figure, step_titles
+from gram.plots.style import changing_steps, log_axis, save_figure, step_titles
 from gram.tasks.base import Examples, Task, Tokens
 
 if TYPE_CHECKING:
@@ -94,6 +94,6 @@ def data_figure(task: Task, examples: Examples, shown: int, counts: Tokens | Non
         axes = parts[1].subplots()
         values, frequency = np.unique(counts, return_counts=True)
         axes.bar(values, frequency, width=0.9, color="#3366aa")
-        axes.set(yscale="log", xlabel="number of solutions", ylabel="distinct inputs", title=f"{len(counts):,} inputs")
-        axes.yaxis.set_major_formatter(PLAIN_NUMBERS)
+        axes.set(xlabel="number of solutions", ylabel="distinct inputs", title=f"{len(counts):,} inputs")
+        log_axis(axes, "y")
     save_figure(figure, path, task.name)

@@ -5,10 +5,9 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
-from gram.plots.style import PLAIN_NUMBERS, save_figure
+from gram.plots.style import STYLES, log_axis, save_figure
 
 ELBO = ("validation_negative_elbo", "validation_surrogate")
-STYLES = ("-", "--", ":", "-.")
 
 
 def runs_figure(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
@@ -42,8 +41,7 @@ def runs_figure(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
         if axes.lines:
             axes.legend(fontsize=8)
         if label.startswith("loss"):
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(PLAIN_NUMBERS)
+            log_axis(axes, "y")
     save_figure(figure, path, ", ".join(runs))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from sklearn.decomposition import PCA
 
+from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.models.losses import reconstruction_loss
 from gram.models.rollout import Batch
@@ -45,8 +46,9 @@ class Paths:
     """[2] share of the variance along each axis"""
 
 
-def latent_paths(solver: "Solver", given: Tokens, *, width: int, depth: int, seed: int = 0) -> Paths:
-    """Follow `width` trajectories (one is enough for a deterministic model) for `depth` steps."""
+def latent_paths(solver: "Solver", given: Tokens, options: SampleOptions) -> Paths:
+    """Follow the trajectories (one is enough for a deterministic model) of one puzzle [length] to the full depth."""
+    width, depth = 1 if solver.reasoner.is_deterministic(options) else options.width, options.depth
     solutions = solver.task.solutions(given)
     if solutions is None or not len(solutions):
         raise GramError(
@@ -54,8 +56,7 @@ def latent_paths(solver: "Solver", given: Tokens, *, width: int, depth: int, see
         )
     if width * depth < 2:
         raise GramError("A single state has no principal directions: raise --width or --depth.")
-    options = replace(solver.options, width=width, depth=depth, seed=seed, halt=False)
-    batch = Batch(solver.reasoner, given[None], options)
+    batch = Batch(solver.reasoner, given[None], replace(options, halt=False))
     batch.add([(0, number) for number in range(width)])
     states, losses = [batch.state.h.flatten(1).cpu().numpy()], [_loss(solver, batch.state.h, solutions)]
     for _ in range(depth):

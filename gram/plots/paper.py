@@ -14,14 +14,13 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from PIL import Image
 
-from gram.plots.style import PLAIN_NUMBERS, without_screen
+from gram.plots.style import STYLES, without_screen
 
 COLUMN = 3.4
 """Inches of one column of a paper with two."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A8A8A")
 """Okabe and Ito's palette, without its yellow, which is too light for lines."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-STYLES = ("-", "--", ":", "-.")
 STYLE: Any = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -132,13 +131,6 @@ def draw_lines(axes: Axes, lines: Sequence[Line], *, title: str, x: str, y: str)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if lines:
         axes.legend()
-
-
-def log_axis(axes: Axes, which: str, base: int = 10) -> None:
-    """Make an axis logarithmic with plain numbers."""
-    set_scale, axis = (axes.set_xscale, axes.xaxis) if which == "x" else (axes.set_yscale, axes.yaxis)
-    set_scale("log", base=base)
-    axis.set_major_formatter(PLAIN_NUMBERS)
 
 
 def shade(number: int, count: int) -> tuple[float, float, float, float]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
@@ -13,6 +14,8 @@ from gram.tasks.base import Tokens
 
 PLAIN_NUMBERS = StrMethodFormatter("{x:,g}")
 """Ticks of a logarithmic axis: 100 instead of 10^2."""
+STYLES = ("-", "--", ":", "-.")
+"""Of lines that must be told apart without colours."""
 TITLE_SIZE = 11
 """Points."""
 
@@ -34,6 +37,13 @@ def put_title(figure: Figure, title: str) -> None:
 def title_lines(title: str, width: float) -> list[str]:
     """Break a title into lines that fit `width` inches."""
     return textwrap.wrap(title, max(20, int(72 * width / (0.58 * TITLE_SIZE))))
+
+
+def log_axis(axes: Axes, which: str, base: int = 10) -> None:
+    """Make an axis logarithmic with plain numbers."""
+    set_scale, axis = (axes.set_xscale, axes.xaxis) if which == "x" else (axes.set_yscale, axes.yaxis)
+    set_scale("log", base=base)
+    axis.set_major_formatter(PLAIN_NUMBERS)
 
 
 def changing_steps(history: Tokens, most: int) -> list[int]:

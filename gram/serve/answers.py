@@ -8,7 +8,8 @@ import numpy as np
 
 from gram.inference.estimate import Estimate, estimate
 from gram.inference.select import distinct
-from gram.serve.run import Order, Outcome, Report
+from gram.models.base import Steps
+from gram.serve.run import Order, Outcome
 from gram.tasks.base import Task, Tokens
 
 DIGITS = 4
@@ -83,7 +84,7 @@ def as_json(found: Estimate) -> dict[str, Any]:
 
 
 class Watch:
-    """Turns the reports of a streamed request into events, and counts the solutions as they appear."""
+    """Turns the steps of a streamed request into events, and counts the solutions as they appear."""
 
     def __init__(self, task: Task, order: Order) -> None:
         self.task, self.order = task, order
@@ -101,9 +102,8 @@ class Watch:
         }
         return event("start", content)
 
-    def step(self, report: Report) -> bytes:
+    def step(self, made: Steps) -> bytes:
         """Return the event of one supervision step of a block of trajectories."""
-        made = report.made
         outputs = self.task.canonical(made.outputs)
         verdict = self.task.verify(np.repeat(self.order.given[None], len(outputs), axis=0), outputs)
         columns = {
@@ -116,8 +116,8 @@ class Watch:
             "valid": verdict.valid,
             "conflicts": verdict.conflicts,
         }
-        if report.sketch is not None:
-            columns["latent"] = _rounded(report.sketch)
+        if self.order.latent:
+            columns["latent"] = _rounded(made.h.numpy())
         content = {"step": int(made.step[0]), "rows": _rows(columns)}
         if self.task.has_rules:
             content["estimate"] = as_json(self._estimate(made.trajectory, outputs, verdict.valid))
@@ -139,9 +139,9 @@ def event(name: str, content: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), encode(content))
 
 
-def small(report: Report) -> Report:
-    """Shrink a report that may wait for a slow client: tokens fit into 16 bits."""
-    return report._replace(made=replace(report.made, outputs=report.made.outputs.astype(np.int16)))
+def small(made: Steps) -> Steps:
+    """Shrink a step that may wait for a slow client: tokens fit into 16 bits."""
+    return replace(made, outputs=made.outputs.astype(np.int16))
 
 
 def _rounded(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":

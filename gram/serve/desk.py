@@ -14,12 +14,13 @@ import numpy as np
 from gram.errors import GramError
 from gram.inference.anytime import Until
 from gram.machine import keep_freed_memory
+from gram.models.base import Steps
 from gram.serve.answers import Watch, answer, encode, event, small
 from gram.serve.boards import HOW, blank, board_of, is_generated, parse
 from gram.serve.engine import Engine
 from gram.serve.errors import Overloaded, Refused, sentence
 from gram.serve.metrics import Metrics
-from gram.serve.run import Order, Outcome, Report
+from gram.serve.run import Order, Outcome
 from gram.serve.schemas import Ask, SolveRequest, beyond_limits
 from gram.serve.settings import Limits, Settings
 from gram.solver import Solver, load
@@ -112,11 +113,11 @@ class Conversation:
         self.desk, self.order = desk, order
         self.loop = asyncio.get_running_loop()
         self.news: asyncio.Queue[object] = asyncio.Queue()
-        self.ticket = desk.engine.submit(order, self._notify)
+        self.cancelled = desk.engine.submit(order, self._notify)
 
     def _notify(self, item: object) -> None:
         """Forward an item; called in the engine's thread."""
-        if isinstance(item, Report):
+        if isinstance(item, Steps):
             item = small(item)
         with suppress(RuntimeError):  # the loop has been closed, so nobody waits
             self.loop.call_soon_threadsafe(self.news.put_nowait, item)
@@ -136,7 +137,7 @@ class Conversation:
         yield watch.start()
         while True:
             item = await self.news.get()
-            if isinstance(item, Report):
+            if isinstance(item, Steps):
                 yield watch.step(item)
             elif isinstance(item, Outcome):
                 yield event("result", answer(self.order, item))
@@ -151,7 +152,7 @@ class Conversation:
 
     def leave(self) -> None:
         """Free the request's rows."""
-        self.ticket.cancel()
+        self.cancelled.set()
 
 
 def _until(solver: Solver, text: str, limits: Limits) -> Until:
@@ -160,6 +161,5 @@ def _until(solver: Solver, text: str, limits: Limits) -> Until:
         raise GramError(f"until must be a whole number of samples up to {limits.width} here, not {text}.")
     if until.kind == "seconds" and until.amount > limits.seconds:
         raise GramError(f"until must be at most {limits.seconds:g} seconds here, not {text}.")
-    if until.kind in ("first", "all") and not solver.task.has_rules:
-        raise GramError(f"Task {solver.task.name} has no checker: give seconds or samples instead of '{until.kind}'.")
+    until.check(solver.task)
     return until

@@ -6,15 +6,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from gram.errors import GramError
+from gram.models.base import Steps
 from gram.models.rollout import Batch, automatic_chunk
 from gram.serve.errors import ModelFailed, Overloaded
 from gram.serve.metrics import Metrics
-from gram.serve.run import Order, Report, Run, Ticket, rows_of
+from gram.serve.run import Order, Run, rows_of
 from gram.solver import Solver
 
 SKETCH = 16
@@ -45,9 +47,9 @@ class Lane:
     def _empty(self) -> Batch:
         return Batch(self.solver.reasoner, np.zeros((0, self.solver.task.length), dtype=np.int64), self.solver.options)
 
-    def add(self, order: Order, ticket: Ticket, notify: Callable[[object], None]) -> None:
+    def add(self, order: Order, cancelled: threading.Event, notify: Callable[[object], None]) -> None:
         """Add a request."""
-        run = Run(self.solver, order, ticket, self.rows, notify)
+        run = Run(self.solver, order, cancelled, self.rows, notify)
         number = self.batch.admit(order.given, order.options)
         self.runs[number] = run
         self.turns.append(number)
@@ -55,7 +57,7 @@ class Lane:
     def step(self) -> None:
         """Advance all rows by one supervision step, and notify the requests."""
         for number, run in list(self.runs.items()):
-            if run.ticket.cancelled:
+            if run.cancelled.is_set():
                 self._remove(number)
             elif time.monotonic() > run.deadline:
                 self._cut_short(number, run)
@@ -80,21 +82,21 @@ class Lane:
     def _advance(self) -> None:
         started = time.perf_counter()
         made = self.batch.advance()
-        wanted = [number for number in set(made.puzzle.tolist()) if self.runs[number].order.latent]
-        sketch = (made.h.flatten(1) @ self.projection).cpu().numpy() if wanted else None
-        for number in sorted(set(made.puzzle.tolist())):
-            own = made.puzzle == number
-            whole = Report(made, sketch if number in wanted else None)
-            self._tell(number, whole, own)
+        numbers = sorted(set(made.puzzle.tolist()))
+        latent = {number for number in numbers if self.runs[number].order.latent}
+        sketch = (made.h.flatten(1) @ self.projection).cpu() if latent else made.h[:, 0, :0]
+        for number in numbers:
+            kept = replace(made, h=sketch if number in latent else sketch[:, :0])
+            self._tell(number, rows_of(kept, made.puzzle == number))
         staying = [number in self.runs for number in made.puzzle.tolist()]
         self.batch.keep(~made.ended[staying])  # the rows of requests that are over have left already
         self._measure(len(made.step), time.perf_counter() - started)
 
-    def _tell(self, number: int, report: Report, own: np.ndarray) -> None:
+    def _tell(self, number: int, made: Steps) -> None:
         run = self.runs[number]
         waited = run.waits
         try:
-            run.take(rows_of(report, own))
+            run.take(made)
         except GramError as error:
             self._remove(number)
             run.notify(error)
@@ -165,20 +167,20 @@ class Engine:
         """Serve one more model."""
         self.lanes[name] = Lane(name, solver, self.metrics)
 
-    def submit(self, order: Order, notify: Callable[[object], None]) -> Ticket:
-        """Submit a request; `notify` is called in the engine's thread (see `Run`)."""
-        ticket = Ticket()
+    def submit(self, order: Order, notify: Callable[[object], None]) -> threading.Event:
+        """Submit a request; `notify` is called in the engine's thread (see `Run`). Setting the event cancels it."""
+        cancelled = threading.Event()
 
         def enter() -> None:
-            if ticket.cancelled:
+            if cancelled.is_set():
                 return
             try:
-                self.lanes[order.model].add(order, ticket, notify)
+                self.lanes[order.model].add(order, cancelled, notify)
             except GramError as error:
                 notify(error)
 
         self.inbox.put(enter)
-        return ticket
+        return cancelled
 
     def hurry(self, seconds: float) -> None:
         """Let every request end within `seconds`."""

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from gram.config import SampleOptions
@@ -34,14 +36,6 @@ class Order:
     latent: bool = False
 
 
-class Report(NamedTuple):
-    """One supervision step of a block of trajectories, in order of their numbers."""
-
-    made: Steps
-    sketch: NDArray[np.float32] | None
-    """[rows, numbers] of the latent states, if they were asked for"""
-
-
 class Outcome(NamedTuple):
     """How a request ended."""
 
@@ -64,21 +58,21 @@ class Block:
         self.reached = np.zeros(len(numbers), dtype=np.int64)
         self.ended = np.zeros(len(numbers), dtype=np.bool_)
         self.reported = 0
-        self.parts: dict[int, list[Report]] = {}
+        self.parts: dict[int, list[Steps]] = {}
 
     @property
     def done(self) -> bool:
         """Whether all of it has been reported."""
         return bool(self.ended.all()) and not self.parts
 
-    def take(self, report: Report) -> None:
+    def take(self, made: Steps) -> None:
         """Store the results of some rows, which may be at different steps."""
-        places = report.made.trajectory - self.first
-        self.reached[places], self.ended[places] = report.made.step, report.made.ended
-        for step in np.unique(report.made.step).tolist():
-            self.parts.setdefault(step, []).append(rows_of(report, report.made.step == step))
+        places = made.trajectory - self.first
+        self.reached[places], self.ended[places] = made.step, made.ended
+        for step in np.unique(made.step).tolist():
+            self.parts.setdefault(step, []).append(rows_of(made, made.step == step))
 
-    def ready(self) -> Iterator[Report]:
+    def ready(self) -> Iterator[Steps]:
         """Yield each step that the whole block has made, once."""
         slowest = np.where(self.ended, np.iinfo(np.int64).max, self.reached).min()
         while self.parts and self.reported < slowest:
@@ -86,51 +80,33 @@ class Block:
             yield joined(self.parts.pop(self.reported))
 
 
-PER_ROW = ("puzzle", "trajectory", "step", "outputs", "values", "confidence", "ended", "halted")
-"""What `Steps` has of each row, but the states."""
+def rows_of(made: Steps, chosen: NDArray[np.bool_]) -> Steps:
+    """Select rows of a step."""
+    rows: dict[str, Any] = {name: part[chosen] for name, part in vars(made).items()}
+    rows["puzzle"] = np.zeros_like(rows["puzzle"])  # to the request, its one puzzle has the number 0
+    return Steps(**rows)
 
 
-def rows_of(report: Report, chosen: NDArray[np.bool_]) -> Report:
-    """Select rows of a report, without their states."""
-    made: dict[str, Any] = {name: getattr(report.made, name)[chosen] for name in PER_ROW}
-    made["puzzle"] = np.zeros_like(made["puzzle"])  # to the request, its one puzzle has the number 0
-    sketch = None if report.sketch is None else report.sketch[chosen]
-    return Report(Steps(**made, h=report.made.h[:0]), sketch)
-
-
-def joined(parts: list[Report]) -> Report:
+def joined(parts: list[Steps]) -> Steps:
     """Put rows of one step together, in order of their numbers."""
-    order = np.argsort(np.concatenate([part.made.trajectory for part in parts]))
-    made: dict[str, Any] = {
-        name: np.concatenate([getattr(part.made, name) for part in parts])[order] for name in PER_ROW
-    }
-    sketches = [part.sketch for part in parts if part.sketch is not None]
-    return Report(Steps(**made, h=parts[0].made.h), np.concatenate(sketches)[order] if sketches else None)
-
-
-class Ticket:
-    """A submitted request; any thread may cancel it, and its rows are removed at the next step."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        """Mark the request as cancelled."""
-        self.cancelled = True
+    order = np.argsort(np.concatenate([part.trajectory for part in parts]))
+    names = (name for name in vars(parts[0]) if name != "h")
+    rows: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names}
+    return Steps(**rows, h=torch.cat([part.h for part in parts])[torch.from_numpy(order)])
 
 
 class Run:
-    """One request in the engine; all of it but its ticket belongs to the engine's thread."""
+    """One request in the engine. Any thread may set `cancelled`; all else belongs to the engine's thread."""
 
     def __init__(
-        self, solver: Solver, order: Order, ticket: Ticket, rows: int, notify: Callable[[object], None]
+        self, solver: Solver, order: Order, cancelled: Event, rows: int, notify: Callable[[object], None]
     ) -> None:
         """Prepare the request; `rows` is how many trajectories the batch holds.
 
-        `notify` is called in the engine's thread: with each `Report` of a streamed request, and in the end with the
-        `Outcome`, or with the exception that it met.
+        `notify` is called in the engine's thread: for a streamed request with the `Steps` of each block, in order of
+        the trajectories' numbers, and in the end with the `Outcome`, or with the exception that it met.
         """
-        self.solver, self.order, self.ticket, self.notify = solver, order, ticket, notify
+        self.solver, self.order, self.cancelled, self.notify = solver, order, cancelled, notify
         self.until = order.until or Until("samples", order.options.width)
         self.search = Search(solver.task, order.given, order.options, self.until)
         self.blocks: list[Block] = []
@@ -170,17 +146,15 @@ class Run:
         """Whether it has trajectories that have not begun."""
         return any(block.waiting for block in self.blocks)
 
-    def take(self, report: Report) -> None:
+    def take(self, made: Steps) -> None:
         """Process the results of a step for the rows of this request."""
         for block in self.blocks:
-            inside = (report.made.trajectory >= block.first) & (
-                report.made.trajectory < block.first + len(block.reached)
-            )
+            inside = (made.trajectory >= block.first) & (made.trajectory < block.first + len(block.reached))
             if not inside.any():
                 continue
-            block.take(rows_of(report, inside))
+            block.take(rows_of(made, inside))
             for ready in block.ready():
-                self.search.record(ready.made)
+                self.search.record(ready)
                 if self.order.stream:
                     self.notify(ready)
                 if self.search.reason:

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
 from gram.errors import GramError
-from gram.files import natural_order
 
 
 @dataclass(frozen=True)
@@ -71,9 +69,3 @@ def read_token(path: Path) -> str:
     if not token or len(token.split()) != 1 or not token.isascii():
         raise GramError(f"The token file {path} must contain one word of ASCII characters.")
     return token
-
-
-def shipped_names() -> list[str]:
-    """Return the names of the models that come with the package, without importing torch."""
-    folders = (resources.files("gram") / "pretrained").iterdir()
-    return sorted((folder.name for folder in folders if (folder / "config.json").is_file()), key=natural_order)

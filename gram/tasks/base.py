@@ -8,7 +8,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -19,12 +19,14 @@ from gram.errors import GramError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.path import Path
 
 IGNORE = -100
 """Target value of a position without a label (the same as torch's default `ignore_index`)."""
 
 Tokens = NDArray[np.int64]
 SplitName = Literal["train", "validation", "test"]
+SPLITS: tuple[SplitName, ...] = get_args(SplitName)
 Scoring = Literal["solutions", "generation", "votes"]
 """How a model is scored: valid answers and coverage of each input's solutions; many samples of one blank input; or the
 answers to all augmentations of an input, turned back, by vote."""
@@ -131,7 +133,7 @@ class Task(ABC):
     @cached_property
     def _split_hash(self) -> str:
         digest = hashlib.sha256()
-        for name in get_args(SplitName):
+        for name in SPLITS:
             part = self.split(name)
             ids = [] if part.puzzle_ids is None else [part.puzzle_ids]
             for array in (part.inputs, part.targets, part.groups, *ids):
@@ -186,7 +188,7 @@ class Task(ABC):
         """Draw one board [length] into a matplotlib axes; wrong cells are marked."""
 
 
-def check_split_options(*, seed: int, validation_share: float, test_share: float) -> None:
+def check_split_options(*, seed: int, validation_share: float = 0.0, test_share: float = 0.0) -> None:
     """Raise `GramError` for invalid options of a split."""
     if index(seed) < 0:  # `index` takes whole numbers only
         raise GramError(f"The seed of the split must not be negative, but is {seed}.")
@@ -197,7 +199,7 @@ def check_split_options(*, seed: int, validation_share: float, test_share: float
 
 def check_split(name: str) -> None:
     """Raise `GramError` if there is no split of this name."""
-    if name not in get_args(SplitName):
+    if name not in SPLITS:
         raise GramError(f"There is no split {name!r}. The splits are train, validation and test.")
 
 
@@ -215,9 +217,44 @@ def check_fraction(name: str, value: float) -> float:
     return float(value)
 
 
+def check_count(name: str, value: int | None, *, least: int, none: bool = False) -> None:
+    """Raise `GramError` unless an option is a whole number of at least `least` (or None, if that has a meaning)."""
+    if value is None and none:
+        return
+    if value is None or index(value) < least:  # `index` takes whole numbers only
+        raise GramError(f"{name} must be at least {least}{', or None,' if none else ''} but is {value}")
+
+
+def whole_numbers(name: str, values: Any) -> NDArray[np.integer[Any]]:
+    """Return what a user gives as an array, nested list or tensor; raise `GramError` unless it has whole numbers."""
+    try:
+        array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+    except ValueError as error:
+        raise GramError(f"{name} must be an array of whole numbers: its rows have different lengths.") from error
+    if not np.issubdtype(array.dtype, np.integer) or not array.size:
+        raise GramError(f"{name} must be an array of whole numbers, not {array.dtype} {list(array.shape)}.")
+    return array
+
+
 def check_pairs(task: Task, inputs: Tokens, outputs: Tokens) -> tuple[Tokens, Tokens]:
     """Return both [rows, length], or raise `GramError` if either has another shape."""
     inputs, outputs = check_rows(task, inputs), check_rows(task, outputs)
     if len(inputs) != len(outputs):
         raise GramError(f"`verify` needs one output per input, not {len(outputs)} outputs for {len(inputs)} inputs.")
     return inputs, outputs
+
+
+@cache
+def glyph(text: str, size: float, *, bold: bool = False) -> "Path":
+    """Return a character around the origin of an axis that points down.
+
+    A path in data units, unlike text in points, fits its cell at any size of the figure.
+    """
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+    from matplotlib.transforms import Affine2D
+
+    font = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
+    path = TextPath((0, 0), text, size=size, prop=font)
+    x, y = path.get_extents().get_points().mean(axis=0)
+    return Affine2D().translate(-x, -y).scale(1, -1).transform_path(path)

@@ -25,10 +25,12 @@ from gram.tasks.base import (
     Task,
     Tokens,
     Verdict,
+    check_count,
     check_pairs,
     check_rows,
     check_split,
     check_split_options,
+    glyph,
 )
 
 if TYPE_CHECKING:
@@ -119,8 +121,7 @@ class NQueens(Task):
         if not removed or not all(1 <= count <= size for count in removed):
             raise GramError(f"removed must name one or more numbers of queens from 1 to {size}, not {removed}")
         for name, limit in (("max_inputs", max_inputs), ("max_pairs", max_pairs)):
-            if limit is not None and limit < 1:
-                raise GramError(f"{name} must be at least 1, or None for no limit, not {limit}")
+            check_count(name, limit, least=1, none=True)
         self.name = f"nqueens-{size}"
         self.vocab_size = 3
         self.length = size * size
@@ -256,9 +257,7 @@ class NQueens(Task):
 
     def draw(self, axes: "Axes", tokens: Tokens, given: Tokens | None = None) -> None:
         """Draw one board [length]: given queens black, placed blue, attacked red, lost givens outlined red."""
-        from matplotlib.font_manager import FontProperties
         from matplotlib.patches import PathPatch
-        from matplotlib.textpath import TextPath
         from matplotlib.transforms import Affine2D
 
         blue, red = "#1f5fbf", "#d62728"
@@ -270,12 +269,9 @@ class NQueens(Task):
             for column, symbol in enumerate(symbols):
                 if symbol not in glyphs:
                     continue
-                # A path in data units, unlike text in points, fits its square at any size of the figure.
-                glyph, colour = glyphs[symbol]
-                path = TextPath((0, 0), glyph, size=0.9, prop=FontProperties(family="DejaVu Sans"))
-                x, y = path.get_extents().get_points().mean(axis=0)
-                place = Affine2D().translate(-x, -y).scale(1, -1).translate(column, row)  # imshow's y axis points down
-                axes.add_patch(PathPatch(place.transform_path(path), facecolor=colour, linewidth=0))
+                sign, colour = glyphs[symbol]
+                path = Affine2D().translate(column, row).transform_path(glyph(sign, 0.9))
+                axes.add_patch(PathPatch(path, facecolor=colour, linewidth=0))
 
     def _symbols(self, tokens: Tokens, given: Tokens | None) -> list[list[str]]:
         """Return the character of each cell, [size][size], as `render` explains them."""

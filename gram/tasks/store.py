@@ -41,21 +41,27 @@ def find_file(*names: str) -> Path | None:
     return next((Path(folder) / name for name in names if (Path(folder) / name).is_file()), None)
 
 
+def file_hash(path: Path, algorithm: str = "sha256") -> str:
+    """Return the digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
 def check_sum(path: Path, known_hash: str) -> None:
     """Raise `GramError` unless the file has the hash `algorithm:digest`."""
     algorithm, digest = known_hash.split(":")
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, algorithm).hexdigest()
+    found = file_hash(path, algorithm)
     if found != digest:
         raise GramError(f"{path} is damaged or another file: its {algorithm} is {found}, not {digest}. Remove it.")
 
 
 def download(url: str, name: str, known_hash: str | None) -> Path:
-    """Return the file at `url`, downloaded once into the cache as `name`; a partial or wrong download is never used.
+    """Return the file `name` below `GRAM_DATA`, or the one at `url`, downloaded once into the cache under this name.
 
-    The hash is `algorithm:digest`, such as md5:…; None only for a file that is checked in another way.
+    A partial or wrong download is never used. The hash is `algorithm:digest`, such as md5:…; None only for a file that
+    is checked in another way.
     """
-    target = cache_folder() / name
+    target = find_file(name) or cache_folder() / name
     if target.is_file():
         if known_hash is not None:
             check_sum(target, known_hash)

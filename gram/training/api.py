@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from rich.console import Console
 
 from gram.checkpoints.find import find_model
@@ -14,6 +11,7 @@ from gram.config import Recipe, TaskConfig, load_recipe
 from gram.errors import GramError
 from gram.solver import Solver, load
 from gram.tasks import is_outside
+from gram.tasks.base import whole_numbers
 from gram.tasks.store import save_arrays
 from gram.training import loop
 from gram.training.run_checkpoint import check_new
@@ -60,7 +58,7 @@ def _own_task(folder: Path, inputs: Any, targets: Any) -> TaskConfig:
     """Write the user's arrays beside the run, and return the task that reads them."""
     if inputs is None or targets is None:
         raise GramError("Give both inputs and targets.")
-    rows, answers = _array("inputs", inputs), _array("targets", targets)
+    rows, answers = whole_numbers("inputs", inputs), whole_numbers("targets", targets)
     if rows.shape != answers.shape or rows.ndim not in (2, 3):
         raise GramError(
             f"inputs and targets must both be [rows, length] or [rows, height, width], not {list(rows.shape)} and "
@@ -75,13 +73,3 @@ def _own_task(folder: Path, inputs: Any, targets: Any) -> TaskConfig:
     if rows.ndim == 3:
         options["shape"] = list(rows.shape[1:])
     return TaskConfig(name="tokens", options=options)
-
-
-def _array(name: str, values: Any) -> NDArray[Any]:
-    try:
-        array = np.asarray(values.cpu() if isinstance(values, torch.Tensor) else values)
-    except ValueError as error:  # rows of different lengths
-        raise GramError(f"{name} must be an array of whole numbers: its rows have different lengths.") from error
-    if not np.issubdtype(array.dtype, np.integer) or not array.size:
-        raise GramError(f"{name} must be an array of whole numbers, not {array.dtype} {list(array.shape)}.")
-    return array

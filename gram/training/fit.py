@@ -43,21 +43,16 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
 def _check_reasoner(model: ModelConfig, objective: ObjectiveConfig, task: Task, groups: Tokens) -> None:
     if model.puzzle_tokens and model.puzzles != task.puzzles:
         raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
-    if objective.learn_from_rollouts:
-        _check_rollouts(task, groups)
+    # In a generation task every answer is one to the only input.
+    looked_up = objective.learn_from_rollouts and task.scoring != "generation"
+    if looked_up and task.augments and len(groups) > len(np.unique(groups)):
+        # The other solutions of an input are stored as they were before its slot's augmentation.
+        raise GramError(
+            f"Task {task.name} augments inputs with several solutions: set objective.learn_from_rollouts to false."
+        )
     for name in ("reserve", "exchange"):
         changed = getattr(objective, name) != getattr(ObjectiveConfig(), name)
         if changed and not (task.exchanges and objective.learn_from_rollouts):
             raise GramError(
                 f"objective.{name} is for images with objective.learn_from_rollouts, whose rollouts exchange targets."
             )
-
-
-def _check_rollouts(task: Task, groups: Tokens) -> None:
-    if task.scoring == "generation":  # every answer is one to the only input
-        return
-    if task.augments and len(groups) > len(np.unique(groups)):
-        # The other solutions of an input are stored as they were before its slot's augmentation.
-        raise GramError(
-            f"Task {task.name} augments inputs with several solutions: set objective.learn_from_rollouts to false."
-        )

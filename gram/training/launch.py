@@ -3,17 +3,30 @@
 import os
 from datetime import timedelta
 
+import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import distributed
 from torch.distributed.rendezvous import rendezvous
 
+from gram.config import TrainConfig
+from gram.machine import check_precision, choose_device, keep_freed_memory
 from gram.processes import started_processes
 
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """Environment variable in which torchrun counts how often it has restarted the processes."""
 PATIENCE = timedelta(minutes=10)
 """How long a process waits for the others before it gives up: longer than one of them may need to prepare its data."""
+
+
+def prepare_machine(config: TrainConfig) -> str:
+    """Set threads and allocator up and return the device; raise `GramError` for what this machine does not support."""
+    device = choose_device(config.device)
+    check_precision(config.precision, device)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    keep_freed_memory()
+    return device
 
 
 def make_fabric(device: str, precision: str) -> Fabric:

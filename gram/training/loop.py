@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -13,13 +13,12 @@ from gram.config import Recipe, settings_text
 from gram.errors import GramError, Interrupted, PeerDied
 from gram.evaluation.evaluate import HEADLINES, evaluate, headlines
 from gram.files import remove_leftovers, write_json
-from gram.machine import check_precision, choose_device, keep_freed_memory
 from gram.models.widen import can_widen, widen
 from gram.progress import TrainingBar, bar
 from gram.tasks import make_task
-from gram.tasks.base import Examples, SplitName
+from gram.tasks.base import SPLITS, Examples
 from gram.training.fit import check_fit, resolve_recipe
-from gram.training.launch import make_fabric
+from gram.training.launch import make_fabric, prepare_machine
 from gram.training.log import Position, RunLog, summary, wandb_package
 from gram.training.run_checkpoint import (
     begin_run,
@@ -100,17 +99,13 @@ class Run:
 
     def __init__(self, recipe: Recipe, out: Path, console: Console, *, plugin: str | None = None) -> None:
         config = recipe.train
-        device = choose_device(config.device)
-        check_precision(config.precision, device)
+        device = prepare_machine(config)
         if config.wandb:
             wandb_package()  # refuses before any work if it is missing
         self.out = out
         chosen = {} if plugin is None else {"plugin": plugin}
         self.task = make_task(recipe.task.name, **{**recipe.task.options, **chosen})
-        keep_freed_memory()
-        if config.threads:
-            torch.set_num_threads(config.threads)
-        self.splits: dict[str, Examples] = {name: self.task.split(name) for name in get_args(SplitName)}
+        self.splits: dict[str, Examples] = {name: self.task.split(name) for name in SPLITS}
         self.recipe = resolve_recipe(recipe, self.task)
         check_fit(self.recipe, self.task, self.splits)
         self.fabric = make_fabric(device, config.precision)

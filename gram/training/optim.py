@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,17 +15,11 @@ from gram.models.base import Model
 class GroupOptimizer(Optimizer):
     """An optimiser whose subclasses define `_update_group`."""
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Update every parameter that has a gradient; return the closure's loss, if a closure is given."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
             self._update_group(group)
         return loss
@@ -63,13 +57,11 @@ class AdamATan2(GroupOptimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
     def _update_group(self, group: dict[str, Any]) -> None:
+        lr, (beta1, beta2), weight_decay = group["lr"], group["betas"], group["weight_decay"]
         params = [p for p in group["params"] if p.grad is not None]
-        if params:
-            self._update(params, lr=group["lr"], betas=group["betas"], weight_decay=group["weight_decay"])
-
-    def _update(self, params: list[Tensor], *, lr: float, betas: tuple[float, float], weight_decay: float) -> None:
-        beta1, beta2 = betas
-        grads = [p.grad for p in params if p.grad is not None]
+        if not params:
+            return
+        grads = [p.grad for p in params]
         if any(grad.is_sparse for grad in grads):
             raise ValueError("AdamATan2 needs dense gradients; build the embedding with sparse=False")
         states = [self._state_of(p) for p in params]

@@ -15,12 +15,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gram.checkpoints.folder import CONFIG_FILE, FORMAT, RUN_FILE, check_format
+from gram.checkpoints.folder import FORMAT, RUN_FILE, check_format
 from gram.checkpoints.weights import digest_of
 from gram.config import Recipe, parse_recipe
 from gram.config.dependent import flat
 from gram.errors import GramError
-from gram.files import LEFTOVER, locked, read_json, remove_leftovers, write_json, write_whole
+from gram.files import CONFIG_FILE, LEFTOVER, locked, read_json, remove_leftovers, write_json, write_whole
 from gram.processes import is_first_process
 from gram.tasks import is_outside
 
@@ -81,11 +81,6 @@ class Begun:
     recipe: Recipe
     split_hash: str | None
     """of its data; None for a run of an older version"""
-
-
-def recipe_of_run(folder: Path) -> Recipe:
-    """Return the recipe of a run."""
-    return read_run(folder).recipe
 
 
 def read_run(folder: Path) -> Begun:

@@ -1,9 +1,10 @@
 """Graceful shutdown by SIGTERM and Ctrl-C: after the current step, or at once if nothing would be lost."""
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 from gram.errors import Interrupted
 
@@ -12,19 +13,15 @@ class Stop:
     """Records whether the run was asked to stop by the user or by the machine's scheduler."""
 
     def __init__(self) -> None:
-        self._signal = 0
+        self.asked = 0
+        """the number of the signal, or 0"""
         self._message: str | None = None
-
-    @property
-    def asked(self) -> int:
-        """The number of the signal, or 0."""
-        return self._signal
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
-        if self._signal == number == signal.SIGINT:
+        if self.asked == number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._signal = number
+        self.asked = number
         if self._message is not None:
             raise Interrupted(self._message, number)
 
@@ -43,17 +40,21 @@ class Stop:
 
 
 @contextmanager
+def handling(handler: Callable[[int, FrameType | None], Any] | signal.Handlers, *signals: int) -> Iterator[None]:
+    """Handle some signals in another way for a while; only the main thread, which receives them, can."""
+    before: dict[int, Any] = {}
+    with suppress(ValueError):  # in another thread
+        before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextmanager
 def graceful_shutdown() -> Iterator[Stop]:
     """Let SIGTERM and Ctrl-C ask the run to stop instead of ending the process; a second Ctrl-C ends it."""
     stop = Stop()
-    names = (signal.SIGTERM, signal.SIGINT)
-    try:
-        before = {name: signal.signal(name, stop) for name in names}
-    except ValueError:  # signals reach the main thread only
+    with handling(stop, signal.SIGTERM, signal.SIGINT):
         yield stop
-        return
-    try:
-        yield stop
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)

@@ -15,7 +15,7 @@ from gram.config import Recipe, parse_recipe
 from gram.errors import GramError
 from gram.models.base import Model
 from gram.models.registry import build_model
-from gram.training.run_checkpoint import recipe_of_run
+from gram.training.run_checkpoint import read_run
 
 RecipeBuilder = Callable[..., Recipe]
 SMALL = {"dim": 16, "layers": 1, "heads": 2, "hidden": 16}
@@ -66,7 +66,7 @@ def assert_same_weights(loaded: Model, model: Model) -> None:
 
 def test_an_old_folder_is_refused_with_the_command_that_helps(reasoner: tuple[Path, Model, Recipe]) -> None:
     folder, _, _ = reasoner
-    for read in (load_model, recipe_of_run):
+    for read in (load_model, read_run):
         with pytest.raises(GramError, match=r"format 1, of an older gram: convert it with `gram migrate FOLDER`"):
             read(folder)
 
@@ -80,7 +80,7 @@ def test_a_reasoner_is_converted(reasoner: tuple[Path, Model, Recipe]) -> None:
     assert found == recipe
     assert found.train.micro_batch == 4
     assert (config["format"], config["steps"]) == (FORMAT, 7)
-    assert recipe_of_run(folder) == recipe
+    assert read_run(folder).recipe == recipe
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert migrate(folder) == []  # a second time there is nothing to do
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -98,7 +98,7 @@ def test_a_generative_model_is_converted(queens_recipe: RecipeBuilder, tmp_path:
     loaded, found, _ = load_model(tmp_path / "old")
     assert_same_weights(loaded, model)
     assert found.model == recipe.model
-    assert found == recipe_of_run(tmp_path / "old")
+    assert found == read_run(tmp_path / "old").recipe
 
 
 def test_nothing_is_written_unless_everything_can_be_converted(reasoner: tuple[Path, Model, Recipe]) -> None:

@@ -9,8 +9,9 @@ import torch
 
 from gram.cli.app import main
 from gram.cli.bench import bench, count_flops, matmul_speed, share_of_peak
-from gram.cli.bench_report import LINES, figure
+from gram.cli.bench_report import LINES
 from gram.config import Recipe, load_recipe
+from gram.files import look_up
 from gram.tasks import make_task
 from gram.training.launch import make_fabric
 from gram.training.step import Trainer
@@ -28,7 +29,7 @@ def test_flops_of_a_multiply_are_counted() -> None:
 def test_the_figures_add_up(queens_recipe: Callable[..., Recipe]) -> None:
     result = bench(queens_recipe(), steps=4, puzzles=2)
     for key, _ in LINES.values():
-        assert figure(result, key) > 0
+        assert look_up(result, key) > 0
     assert sum(result["time_shares"].values()) == pytest.approx(1, abs=0.1)
     assert all(share >= 0 for share in result["time_shares"].values())
     rate = result["gflop_per_step"] * result["steps_per_second"]

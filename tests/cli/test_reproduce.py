@@ -85,7 +85,7 @@ def test_a_run_that_fails_names_its_log(gram: Run, here: Path) -> None:
     ("arguments", "message"),
     [
         (("nothing",), "There is no entry 'nothing'"),
-        (("elbo", "--seeds", "one"), "--seeds takes whole numbers"),
+        (("elbo", "--seeds", "one"), "--seeds takes numbers separated by commas"),
         (("elbo", "--only", "x"), "has no run 'x'"),
         (("elbo", "--write"), "--write makes all documents anew"),
         (("elbo", "--check"), "--check measures all shipped models"),

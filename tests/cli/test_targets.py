@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gram.cli.targets import check_apart, check_target
+from gram.cli.targets import check_target, check_targets
 from gram.errors import GramError
 
 Run = Callable[..., tuple[int, str, str]]
@@ -48,10 +48,12 @@ def test_a_figure_does_not_replace_what_is_none(tmp_path: Path) -> None:
 def test_inputs_and_targets_are_different_files(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     with pytest.raises(GramError, match="the command's own input"):
-        check_apart([path], json=tmp_path / "b" / ".." / "a.json")
-    with pytest.raises(GramError, match="also the file of --figure"):
-        check_apart([], figure=path, json=path)
-    check_apart(["nqueens-8", None], figure=path, json=tmp_path / "b.json", out=None)
+        check_targets([path], json=tmp_path / ".." / tmp_path.name / "a.json")
+    with pytest.raises(GramError, match="also the file of --out"):
+        check_targets([], (".json",), out=path, json=path)
+    check_targets(["nqueens-8", None], figure=tmp_path / "a.png", json=tmp_path / "b.json", out=None)
+    with pytest.raises(GramError, match=r"must end in one of \.png"):
+        check_targets([], figure=path)
 
 
 @pytest.mark.parametrize(

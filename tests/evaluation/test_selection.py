@@ -10,7 +10,7 @@ from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation.calibration import calibration, judge
 from gram.evaluation.evaluate import evaluate
-from gram.evaluation.selection import study
+from gram.experiments.scaling import study
 from gram.inference.sample import Trajectories, sample
 from gram.models.reasoner import Reasoner
 from gram.solver import load

@@ -1,15 +1,17 @@
 """The rule that picks depth and temperature, and the figures it is given."""
 
+import io
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
-from gram.evaluation.tune import HALT_AT, HALTING_LOSS, choose_halting, choose_setting, tune_settings
+from gram.evaluation.tune import HALT_AT, HALTING_LOSS, Tuning, choose_halting, choose_setting, tune_settings
 from gram.models.reasoner import Reasoner
 from gram.solver import Solver
 from gram.tasks.nqueens import NQueens
@@ -35,18 +37,18 @@ def test_nothing_is_chosen_without_a_validation_split(
 ) -> None:
     solver = Solver(queens_model().eval(), NQueens(size=5, validation_share=0), queens_recipe())
     with pytest.raises(GramError, match="The validation split of nqueens-5 is empty"):
-        tune_settings(solver, [1], [1.0], accuracy=0.9, width=1, seed=0, limit=5, progress=lambda _: None)
+        tune_settings(solver, Tuning((1,), limit=5), Console(quiet=True), width=1)
 
 
 def test_every_setting_has_the_figures_of_its_own_evaluation(
     queens: NQueens, queens_model: Callable[..., Reasoner], queens_recipe: Callable[..., Recipe]
 ) -> None:
     solver = Solver(queens_model().eval(), queens, queens_recipe())
-    counted: list[int] = []
-    tuned = tune_settings(solver, [1, 3], [0.5, 1.0], accuracy=0.9, width=4, seed=2, limit=5, progress=counted.append)
+    console = Console(file=io.StringIO())
+    tuned = tune_settings(solver, Tuning((1, 3), (0.5, 1.0), limit=5, accuracy=0.9), console, width=4, seed=2)
     tried = tuned.tried
     assert tuned.chosen == choose_setting(tried, 0.9)
-    assert sum(counted) == 2 * 4 * 5
+    assert f"{2 * 4 * 5} of {2 * 4 * 5}" in console.file.getvalue()
     assert sorted((item["depth"], item["temperature"]) for item in tried) == [(1, 0.5), (1, 1.0), (3, 0.5), (3, 1.0)]
     for item in tried:
         options = solver.with_options(depth=item["depth"], temperature=item["temperature"], width=4, seed=2)
@@ -67,7 +69,7 @@ def test_a_model_without_a_threshold_gets_none(
     queens: NQueens, queens_model: Callable[..., Reasoner], queens_recipe: Callable[..., Recipe]
 ) -> None:
     solver = Solver(queens_model(halting="q_learning").eval(), queens, queens_recipe())
-    tuned = tune_settings(solver, [2], [1.0], accuracy=0.9, width=2, seed=0, limit=3, progress=lambda _: None)
+    tuned = tune_settings(solver, Tuning((2,), limit=3), Console(quiet=True), width=2)
     assert (tuned.halting, tuned.halt_at) == ([], None)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from gram.checkpoints.find import shipped_models
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.models.rollout import Batch
@@ -19,7 +18,7 @@ from gram.serve import schemas
 from gram.serve.app import create_app
 from gram.serve.server import serve
 from gram.serve.service import Service
-from gram.serve.settings import Limits, Settings, read_token, served_names, shipped_names
+from gram.serve.settings import Limits, Settings, read_token, served_names
 from gram.solver import load
 from tests.serve.helpers import client_of, running_service, save_random_model
 
@@ -261,14 +260,13 @@ def test_a_model_that_is_loading_or_a_service_that_stops_is_503(folders: dict[st
     assert (stopping.status_code, stopping.json()["error"]) == (503, "The service is stopping.")
 
 
-def test_token_files_and_shipped_names(tmp_path: Path) -> None:
+def test_token_files(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret\n")
     assert read_token(tmp_path / "token") == "secret"
     (tmp_path / "two").write_text("two words")
     for name in ("two", "missing"):
         with pytest.raises(GramError, match="token file"):
             read_token(tmp_path / name)
-    assert shipped_names() == list(shipped_models())
 
 
 def test_a_service_that_cannot_start_says_why() -> None:

@@ -1,6 +1,7 @@
 """The engine: requests share a batch, and none can tell."""
 
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,11 @@ import pytest
 
 from gram.errors import GramError
 from gram.inference.anytime import Until
+from gram.models.base import Steps
 from gram.serve.engine import Engine
 from gram.serve.errors import ModelFailed, Overloaded
 from gram.serve.metrics import Metrics
-from gram.serve.run import BLOCK, Order, Outcome, Report, Ticket
+from gram.serve.run import BLOCK, Order, Outcome
 from gram.solver import Solver, load
 
 MODEL = "queens"
@@ -40,12 +42,12 @@ def puzzles(solver: Solver) -> np.ndarray:
 
 
 @pytest.fixture
-def ask(engine: Engine, solver: Solver) -> Callable[..., tuple[Ticket, queue.SimpleQueue[Any]]]:
-    """Hand in a request, and get its ticket and what comes back."""
+def ask(engine: Engine, solver: Solver) -> Callable[..., tuple[threading.Event, queue.SimpleQueue[Any]]]:
+    """Hand in a request, and get its cancelled and what comes back."""
 
     def submit(
         given: np.ndarray, until: str | None = None, seconds: float = 60, stream: bool = False, **options: Any
-    ) -> tuple[Ticket, queue.SimpleQueue[Any]]:
+    ) -> tuple[threading.Event, queue.SimpleQueue[Any]]:
         news: queue.SimpleQueue[Any] = queue.SimpleQueue()
         goal = None if until is None else Until.parse(until)
         order = Order("id", MODEL, given, solver.with_options(**options), goal, seconds, stream, stream)
@@ -55,7 +57,7 @@ def ask(engine: Engine, solver: Solver) -> Callable[..., tuple[Ticket, queue.Sim
 
 
 def last(news: "queue.SimpleQueue[Any]") -> Any:
-    while isinstance(item := news.get(timeout=60), Report):
+    while isinstance(item := news.get(timeout=60), Steps):
         pass
     return item
 
@@ -99,14 +101,13 @@ def test_a_stream_reports_every_step_of_a_block_in_order(solver: Solver, puzzles
     _, news = ask(puzzles[0], width=BLOCK + 8, depth=5, seed=3, stream=True)
     kept = solver.solve(puzzles[0], width=BLOCK + 8, depth=5, seed=3, keep_steps=True).trajectories
     reports = []
-    while isinstance(item := news.get(timeout=60), Report):
+    while isinstance(item := news.get(timeout=60), Steps):
         reports.append(item)
     assert len(reports) == 2 * 5  # two blocks
-    for made, sketch in reports:
+    for made in reports:
         assert len(set(made.step.tolist())) == 1
         assert list(made.trajectory) == sorted(made.trajectory)
-        assert sketch is not None
-        assert sketch.shape == (len(made.trajectory), 16)
+        assert made.h.shape == (len(made.trajectory), 16)  # a sketch of the states
         for number, step, output in zip(made.trajectory, made.step, made.outputs, strict=True):
             assert np.array_equal(output, kept.step_outputs[0, number, step - 1])
     for _, others in crowd:
@@ -114,10 +115,10 @@ def test_a_stream_reports_every_step_of_a_block_in_order(solver: Solver, puzzles
 
 
 def test_a_cancelled_request_frees_its_rows(engine: Engine, puzzles: np.ndarray, ask: Any) -> None:
-    ticket, news = ask(puzzles[0], width=200, depth=100_000, stream=True)
+    cancelled, news = ask(puzzles[0], width=200, depth=100_000, stream=True)
     news.get(timeout=60)
     assert len(engine.lanes[MODEL].runs) == 1
-    ticket.cancel()
+    cancelled.set()
     assert isinstance(last(ask(puzzles[1], width=2)[1]), Outcome)
     assert not engine.lanes[MODEL].runs
     assert not engine.lanes[MODEL].batch.puzzles
@@ -132,10 +133,10 @@ def test_a_request_out_of_time_gets_what_there_is(puzzles: np.ndarray, ask: Any)
 
 
 def test_a_large_request_does_not_hold_up_a_small_one(puzzles: np.ndarray, ask: Any) -> None:
-    ticket, large = ask(puzzles[0], width=4000, depth=50)
+    cancelled, large = ask(puzzles[0], width=4000, depth=50)
     assert isinstance(last(ask(puzzles[1], width=1, depth=2)[1]), Outcome)
     assert large.empty()
-    ticket.cancel()
+    cancelled.set()
 
 
 def test_a_model_that_raises_fails_its_requests_and_goes_on(

@@ -10,7 +10,7 @@ import pytest
 
 from gram.errors import GramError
 from gram.tasks.arc import grids
-from gram.tasks.arc.grids import IDENTITY, LENGTH, SIDE, Pair, from_canvas, to_canvas
+from gram.tasks.arc.grids import LENGTH, SIDE, Augmentation, Pair, from_canvas, to_canvas
 from gram.tasks.arc.task import ARC
 from gram.tasks.base import IGNORE, Examples, SplitName
 
@@ -145,7 +145,7 @@ def test_splits_are_disjoint_and_ordered(task: ARC) -> None:
         assert len(set(inputs)) == examples.groups[-1] + 1
         seen |= set(inputs)
         # The originals come first, so that the first inputs are as many different tasks.
-        assert task.ids.augmentation(int(examples.puzzle_ids[0])) == IDENTITY
+        assert task.ids.augmentation(int(examples.puzzle_ids[0])) == Augmentation(0, tuple(range(10)))
 
 
 def test_no_answer_of_an_evaluation_task_is_trained_on(task: ARC) -> None:

@@ -22,7 +22,7 @@ def pair(asked: list[list[int]], answer: list[list[int]]) -> dict[str, Any]:
         ({"version": 3}, "version 1 .* or 2 .*, never both at once, not 3"),
         ({"version": 1, "evaluation": "x.json"}, "a version or files of your own, not both"),
         ({"training": "x.json"}, "needs evaluation tasks"),
-        ({"augmentations": -1}, "must not be negative"),
+        ({"augmentations": -1}, "must be at least 0"),
         ({"seed": -1}, "must not be negative"),
         ({"translated_share": 1.5}, "translated_share must be a number from 0 to 1"),
         ({"validation_share": -0.5}, "validation_share must be at least 0 and below 1"),

@@ -22,7 +22,7 @@ from gram.errors import GramError, Interrupted
 from gram.files import read_json, write_json
 from gram.training import loop
 from gram.training.loop import resume, train
-from gram.training.run_checkpoint import checkpoints_of, recipe_of_run
+from gram.training.run_checkpoint import checkpoints_of, read_run
 from gram.training.step import Trainer
 
 RecipeBuilder = Callable[..., Recipe]
@@ -137,7 +137,7 @@ def test_bad_input_is_refused_and_nothing_is_lost(queens_recipe: RecipeBuilder, 
     content = read_json(run / "run.json")
     write_json(run / "run.json", content | {"format": 99})
     with pytest.raises(GramError, match="newer than this gram"):
-        recipe_of_run(run)
+        read_run(run)
 
 
 def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(

@@ -1,6 +1,7 @@
 """Tasks with several solutions: the paper's table of N-Queens and graph colouring, and how baselines were chosen."""
 
-from gram.experiments.entry import Column, Entry, Run, Tuning
+from gram.evaluation.tune import Tuning
+from gram.experiments.entry import Column, Entry, Run
 
 METHODS = {
     "Direct, 8 layers": "direct-8",

@@ -13,7 +13,7 @@ from gram.config import ArConfig
 from gram.models.base import Metrics
 from gram.models.baselines.base import Baseline, draw, hold_unlabelled, split_targets
 from gram.models.baselines.transformer import Transformer, embedding
-from gram.models.layers import KeyValues, Linear
+from gram.models.layers import Linear
 from gram.models.losses import labelled_count, token_accuracy, token_cross_entropy
 
 
@@ -93,22 +93,14 @@ class Autoregressive(Baseline):
         labelled: Tensor | None = None,
         temperature: float = 1.0,
         top_p: float = 1.0,
-        cached: bool = True,
     ) -> Tensor:
-        """inputs [rows, length] -> outputs [rows, length], token by token.
-
-        Without the cache the whole sequence is read again for every token; the outputs are the same (for tests).
-        """
-        caches = self.transformer.empty_cache() if cached else None
-        tokens = inputs.new_empty(len(inputs), 0)
+        """inputs [rows, length] -> outputs [rows, length], token by token."""
+        caches = self.transformer.empty_cache()  # of all tokens but the last
+        tokens, x = inputs.new_empty(len(inputs), 0), self.inputs[inputs]
         for position in range(self.length):
-            logits = self(inputs, tokens)[:, -1] if caches is None else self._next_logits(inputs, tokens, caches)
+            logits = self.head(self.transformer(math.sqrt(self.config.dim) * x, caches=caches)[:, -1])
             token = draw(sharpen(logits.float(), temperature, top_p), generator)
             here = None if labelled is None else labelled[..., position]
             tokens = torch.cat((tokens, hold_unlabelled(token, here)[:, None]), dim=1)
+            x = self.outputs[tokens[:, -1:]]
         return tokens
-
-    def _next_logits(self, inputs: Tensor, tokens: Tensor, caches: list[KeyValues]) -> Tensor:
-        """Return the logits [rows, vocabulary] of the next token; the cache holds all tokens but the last."""
-        x = self.inputs[inputs] if not tokens.shape[1] else self.outputs[tokens[:, -1:]]
-        return self.head(self.transformer(math.sqrt(self.config.dim) * x, caches=caches)[:, -1])  # type: ignore[no-any-return]

@@ -139,43 +139,30 @@ def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
 
 def spread(rows: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """[rows] uniform numbers in [0, 1), one in each of `rows` equal parts: a batch sees all times evenly."""
-    return _below_one((torch.arange(rows, device=device) + torch.rand(rows, generator=generator, device=device)) / rows)
+    return spread_samples(1, rows, generator, device)[:, 0]
 
 
 def spread_samples(rows: int, samples: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """[samples, rows] uniform numbers in [0, 1): those of a row lie one in each of `samples` equal parts."""
     part = torch.arange(samples, device=device)[:, None]
-    return _below_one((part + torch.rand(samples, rows, generator=generator, device=device)) / samples)
-
-
-def _below_one(numbers: Tensor) -> Tensor:
-    """Sums such as 127 + 0.99999999 round up: the largest number below 1 instead of 1."""
+    numbers = (part + torch.rand(samples, rows, generator=generator, device=device)) / samples
+    # Sums such as 127 + 0.99999999 round up: the largest number below 1 instead of 1.
     return numbers.clamp(max=1 - torch.finfo(numbers.dtype).eps / 2)
 
 
 def reveal(
-    noisy: Tensor,
-    mask: int,
-    share: float,
-    predict: Callable[[Tensor], Tensor],
-    generator: torch.Generator,
-    *,
-    lazy: bool = True,
+    noisy: Tensor, mask: int, share: float, predict: Callable[[Tensor], Tensor], generator: torch.Generator
 ) -> Tensor:
     """Replace each `mask` in noisy [rows, length] with probability `share` by a draw from the prediction.
 
     `predict(index)` gives probabilities [chosen, length, vocabulary] of the rows index [chosen]. Which tokens are
-    revealed does not depend on them, so a lazy sampler asks only for rows in which something is: a row of n tokens
-    costs at most n predictions, however many steps are made.
+    revealed does not depend on them, so only rows in which something is are asked for: a row of n tokens costs at most
+    n predictions, however many steps are made.
     """
     revealed = (noisy == mask) & (torch.rand(noisy.shape, generator=generator, device=noisy.device) < share)
-    wanted = revealed.any(dim=-1) if lazy else torch.ones_like(revealed[:, 0])
-    index = wanted.nonzero()[:, 0]
+    index = revealed.any(dim=-1).nonzero()[:, 0]
     if not len(index):
         return noisy
-    probabilities = predict(index)[revealed[index]]  # [revealed tokens, vocabulary]
-    if not len(probabilities):
-        return noisy
     result = noisy.clone()
-    result[revealed] = draw(probabilities, generator)
+    result[revealed] = draw(predict(index)[revealed[index]], generator)  # of [revealed tokens, vocabulary]
     return result

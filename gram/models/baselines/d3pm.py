@@ -168,29 +168,18 @@ class D3pm(Baseline):
 
     @torch.no_grad()
     def log_likelihood_bound(
-        self,
-        inputs: Tensor,
-        targets: Tensor,
-        *,
-        generator: torch.Generator,
-        samples: int = 128,
-        steps: int | None = None,
+        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = 128
     ) -> Tensor:
-        """[rows] the variational bound in nats, from `samples` steps per row, spread evenly over all of them.
-
-        With `steps`, the bound of the model that is sampled with so few.
-        """
+        """[rows] the variational bound in nats, from `samples` steps per row, spread evenly over all of them."""
         tokens, labelled = split_targets(targets)
-        stride = self.stride(steps)
-        count = self.config.steps // stride
+        steps = self.config.steps
         total = torch.zeros(len(inputs), device=inputs.device)
         for place in spread_samples(len(inputs), samples, generator, inputs.device):
-            s = stride * (place * count).long().clamp_max(count - 1)
-            t = s + stride
+            t = 1 + (place * steps).long().clamp_max(steps - 1)
             noisy = self.add_noise(tokens, labelled, t, generator)
-            terms = self.bound_term(tokens, noisy, self.log_x0(inputs, noisy, t), s, t)
+            terms = self.bound_term(tokens, noisy, self.log_x0(inputs, noisy, t), t - 1, t)
             total += (terms * labelled).sum(dim=-1)
-        return -total * count / samples - self.transitions.prior_divergence * labelled.sum(dim=-1)
+        return -total * steps / samples - self.transitions.prior_divergence * labelled.sum(dim=-1)
 
     @torch.no_grad()
     def draw_outputs(
@@ -200,16 +189,12 @@ class D3pm(Baseline):
         generator: torch.Generator,
         labelled: Tensor | None = None,
         steps: int | None = None,
-        lazy: bool = True,
         history: list[Tensor] | None = None,
     ) -> Tensor:
         """inputs [rows, length] -> outputs [rows, length], in all T steps or in `steps` longer ones.
 
         A list for the `history` is filled with the noisy outputs [rows, length], from pure noise to the last; MASK is
         the token after the vocabulary.
-
-        When a MASK is replaced does not depend on the network, so that the absorbing kind computes its output only
-        in steps that replace one; `lazy=False` computes it in every step, for tests.
         """
         stride = self.stride(steps)
         shape = (*inputs.shape, self.transitions.states)
@@ -219,7 +204,7 @@ class D3pm(Baseline):
         for t in range(self.config.steps, 0, -stride):
             history.append(noisy)
             if self.config.noise == "absorbing":
-                noisy = self._reveal(inputs, noisy, t - stride, t, generator, lazy=lazy)
+                noisy = self._reveal(inputs, noisy, t - stride, t, generator)
                 continue
             before, now = (torch.full((len(inputs),), time, device=inputs.device) for time in (t - stride, t))
             log_p = self.transitions.log_posterior(noisy, self.log_x0(inputs, noisy, now), before, now)
@@ -234,9 +219,7 @@ class D3pm(Baseline):
         seen = [torch.where(noisy < self.vocab_size, noisy, PADDING) for noisy in history]
         return {step: noisy.cpu().numpy() for step, noisy in enumerate(seen)}
 
-    def _reveal(
-        self, inputs: Tensor, noisy: Tensor, s: int, t: int, generator: torch.Generator, *, lazy: bool
-    ) -> Tensor:
+    def _reveal(self, inputs: Tensor, noisy: Tensor, s: int, t: int, generator: torch.Generator) -> Tensor:
         """Make a step of the absorbing kind from t to s: a MASK becomes a draw from p(x_0), or stays."""
         alphas = self.transitions.alphas
 
@@ -245,7 +228,7 @@ class D3pm(Baseline):
             return self.log_x0(inputs[index], noisy[index], now).exp()
 
         share = float((alphas[s] - alphas[t]) / (1 - alphas[t]))
-        return reveal(noisy, self.vocab_size, share, predict, generator, lazy=lazy)
+        return reveal(noisy, self.vocab_size, share, predict, generator)
 
     def stride(self, steps: int | None) -> int:
         """Return how many of `total` steps one of `steps` covers; raise `GramError` if they do not divide evenly."""

@@ -84,12 +84,10 @@ class Mdlm(Baseline):
         generator: torch.Generator,
         labelled: Tensor | None = None,
         steps: int | None = None,
-        lazy: bool = True,
     ) -> Tensor:
         """inputs [rows, length] -> outputs [rows, length] by ancestral sampling.
 
-        From time t to s a MASK is replaced with probability (t - s) / t. The network's output of a row is needed, and
-        computed, only in a step that replaces one; `lazy=False` computes it in every step, for tests.
+        From time t to s a MASK is replaced with probability (t - s) / t.
         """
         steps = self.config.sample_steps if steps is None else steps
         if steps < 1:
@@ -101,5 +99,5 @@ class Mdlm(Baseline):
                 times = torch.full((len(index),), time, device=inputs.device)
                 return self.log_probabilities(inputs[index], noisy[index], times).exp()
 
-            noisy = reveal(noisy, self.mask, 1 / step, predict, generator, lazy=lazy)
+            noisy = reveal(noisy, self.mask, 1 / step, predict, generator)
         return noisy

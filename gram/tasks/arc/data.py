@@ -3,16 +3,15 @@
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 import numpy as np
 
 from gram.tasks.arc.files import Parts
 from gram.tasks.arc.grids import COLOURS, LENGTH, PAD, Bytes, Pair, dihedral, pair_key, to_canvas
 from gram.tasks.arc.rows import CanvasRows, Hashes, PuzzleIds, canvas_hash, colour_sums, linear_hash
-from gram.tasks.base import IGNORE, Examples, SplitName, Tokens
+from gram.tasks.base import IGNORE, SPLITS, Examples, SplitName, Tokens
 
-SPLITS: tuple[SplitName, ...] = get_args(SplitName)
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 NamedPair = tuple[str, Pair]

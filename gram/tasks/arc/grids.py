@@ -132,9 +132,6 @@ class Augmentation:
         return np.argsort(self.colours).astype(np.uint8)[dihedral(grid, INVERSE_DIHEDRAL[self.dihedral])]
 
 
-IDENTITY = Augmentation(0, tuple(range(COLOURS)))
-
-
 def pair_key(pair: Pair) -> bytes:
     """Return the same bytes for all augmentations of a pair, and for no other pair."""
     return min(_first_use(pair, number) for number in range(8))

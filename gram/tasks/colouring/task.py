@@ -21,7 +21,19 @@ import numpy as np
 
 from gram.errors import GramError
 from gram.tasks import store
-from gram.tasks.base import IGNORE, Examples, SplitName, Task, Tokens, Verdict, check_pairs, check_rows, check_split
+from gram.tasks.base import (
+    IGNORE,
+    Examples,
+    SplitName,
+    Task,
+    Tokens,
+    Verdict,
+    check_count,
+    check_pairs,
+    check_rows,
+    check_split,
+    check_split_options,
+)
 from gram.tasks.colouring import graphs
 from gram.tasks.colouring.data import SPLITS, build, defaults
 from gram.tasks.colouring.files import read_graph, read_networkx
@@ -83,16 +95,12 @@ class Colouring(Task):
             raise GramError(f"the number of colours must be from 2 to 6, not {colours}")
         if edge_probability is not None and not 0 < edge_probability < 1:
             raise GramError(f"edge_probability must lie between 0 and 1, not be {edge_probability}")
-        if not 0 <= validation_share < 1:
-            raise GramError(f"validation_share must be at least 0 and below 1, not {validation_share}")
         limits = {"train_graphs": train_graphs, "test_graphs": test_graphs, "max_colourings": max_colourings}
         for name, limit in limits.items():
-            if limit is not None and index(limit) < 1:
-                raise GramError(f"{name} must be at least 1, not {limit}")
+            check_count(name, limit, least=1, none=True)
         default = defaults(size, colours)
-        seed = default.seed if seed is None else index(seed)  # `index` takes whole numbers only
-        if seed < 0:
-            raise GramError(f"the seed of the graphs must not be negative, but is {seed}")
+        seed = default.seed if seed is None else seed
+        check_split_options(seed=seed, validation_share=validation_share)
         self.name = f"colouring-{size}"
         self.vocab_size = FIRST_COLOUR + colours
         self.length = size * (size - 1) // 2

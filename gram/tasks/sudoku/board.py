@@ -1,7 +1,7 @@
 """Common parts of all Sudoku tasks: tokens, verification, augmentation, reading and drawing."""
 
 import re
-from functools import cache, cached_property
+from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from gram.errors import GramError
 from gram.tasks.base import (
     Examples,
-    SplitName,
     Structure,
     Task,
     Tokens,
@@ -19,6 +18,8 @@ from gram.tasks.base import (
     check_fraction,
     check_pairs,
     check_rows,
+    check_split_options,
+    glyph,
 )
 from gram.tasks.sudoku.redig import Redigger
 from gram.tasks.sudoku.solver import geometry, list_solutions
@@ -26,7 +27,6 @@ from gram.tasks.sudoku.symmetry import random_symmetries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.path import Path
 
 PAD, BLANK = 0, 1
 SOLUTION_LIMIT = 1000
@@ -34,7 +34,6 @@ SOLUTION_LIMIT = 1000
 MOST_GUESSES = 100_000
 """Guesses that checking a user's puzzle may take, a fraction of a second; the hardest known ones need a few hundred."""
 BITS_SET = np.array([number.bit_count() for number in range(1 << 9)])
-SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 
 
 class SudokuBoard(Task):
@@ -52,8 +51,7 @@ class SudokuBoard(Task):
             redig: fraction of the visits of a training example that show a new puzzle with the same solution.
             redig_difficulty: fraction of the original's guesses that the new puzzle should need at least.
         """
-        if index(seed) < 0:  # `index` takes whole numbers only
-            raise GramError(f"the seed of the data must not be negative, but is {seed}")
+        check_split_options(seed=seed)
         self._layout = geometry(index(size))
         self.name = name
         self.size, self.seed = size, seed
@@ -179,7 +177,7 @@ class SudokuBoard(Task):
         signs, colours = [], []
         for cell in np.flatnonzero(tokens != BLANK):
             row, column = divmod(int(cell), self.size)
-            sign = _sign(str(tokens[cell] - 1) if filled[cell] else "?", bold=bool(givens[cell]))
+            sign = glyph(str(tokens[cell] - 1) if filled[cell] else "?", 0.7, bold=bool(givens[cell]))
             signs.append(Affine2D().translate(column, row).transform_path(sign))
             colours.append("#d62728" if wrong[cell] else "black" if givens[cell] else "#1f5fbf")
         axes.add_collection(PathCollection(signs, facecolors=colours, linewidths=0), autolim=False)
@@ -204,29 +202,6 @@ class SudokuBoard(Task):
     def _has_digit(self, tokens: Tokens) -> NDArray[np.bool_]:
         digits: NDArray[np.bool_] = (tokens > BLANK) & (tokens < self.vocab_size)
         return digits
-
-
-@cache
-def _sign(text: str, *, bold: bool) -> "Path":
-    """A digit around the origin of an axis that points down; a path in data units, unlike text in points, fits its
-    square at any size of the figure."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
-    from matplotlib.transforms import Affine2D
-
-    path = TextPath(
-        (0, 0), text, size=0.7, prop=FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
-    )
-    x, y = path.get_extents().get_points().mean(axis=0)
-    return Affine2D().translate(-x, -y).scale(1, -1).transform_path(path)
-
-
-def check_count(name: str, value: int | None, *, least: int, none: bool = False) -> None:
-    """Raise `GramError` unless an option is a whole number of at least `least` (or None, if that means all)."""
-    if value is None and none:
-        return
-    if value is None or index(value) < least:
-        raise GramError(f"{name} must be at least {least}{', or None for all,' if none else ''} but is {value}")
 
 
 def examples_of(puzzles: NDArray[Any], solutions: NDArray[Any]) -> Examples:

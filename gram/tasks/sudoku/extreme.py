@@ -6,15 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Tokens, check_split
-from gram.tasks.store import Arrays, cached_arrays
-from gram.tasks.sudoku.board import SudokuBoard, check_count, examples_of
+from gram.tasks.base import Examples, SplitName, Tokens, check_count, check_split
+from gram.tasks.store import Arrays, cached_arrays, file_hash
+from gram.tasks.sudoku.board import SudokuBoard, examples_of
 from gram.tasks.sudoku.files import (
     TRAIN_FILES,
     Puzzles,
     distinct_puzzles,
     extreme_file,
-    file_hash,
     ratings_of,
     rows_of,
     user_file,

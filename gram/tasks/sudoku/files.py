@@ -4,7 +4,6 @@ The files of Sudoku-Extreme are looked for below `GRAM_DATA`, then downloaded fr
 """
 
 import gzip
-import hashlib
 import os
 import re
 from collections.abc import Generator
@@ -23,6 +22,7 @@ from gram.tasks.sudoku.solver import Digits, geometry, solve
 HUB = "https://huggingface.co/datasets/sapientinc/sudoku-extreme"
 TRAIN_FILES = ("train.csv", "sudoku_extreme_1k_train.csv")
 HEADER = ["source", "question", "answer", "rating"]
+CELLS = 81
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,6 @@ def user_file(name: str) -> Path:
     return found
 
 
-def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _lines(path: Path, *, any_header: bool = False) -> Generator[bytes, None, None]:
     """The lines of a plain or gzipped file, without their ends; the header is checked and left out."""
     try:
@@ -130,38 +124,36 @@ def distinct_puzzles(path: Path, lines: Tokens) -> Puzzles:
     return found.without(np.setdiff1d(np.arange(len(found.lines)), first).tolist())
 
 
-def read_puzzles(path: Path, lines: Tokens, *, size: int = 9) -> Puzzles:
+def read_puzzles(path: Path, lines: Tokens) -> Puzzles:
     """Read and check the puzzles on these lines [rows], ascending; the first bad row is named.
 
     Every answer must be a valid board that keeps the givens, and the only one.
     """
-    cells = geometry(size).cells
     wanted = set(lines.tolist())
     with closing(_lines(path)) as content:
-        texts = [_fields(path, number, line, size) for number, line in enumerate(content, 2) if number in wanted]
-    digits = np.frombuffer(b"".join(texts), dtype=np.uint8).reshape(-1, 2, cells)
+        texts = [_fields(path, number, line) for number, line in enumerate(content, 2) if number in wanted]
+    digits = np.frombuffer(b"".join(texts), dtype=np.uint8).reshape(-1, 2, CELLS)
     boards = np.where(digits == ord("."), 0, digits - ord("0")).astype(np.int8)
     found = Puzzles(boards[:, 0].copy(), boards[:, 1].copy(), path, lines)
     _check_answers(found)
     return found
 
 
-def _fields(path: Path, number: int, line: bytes, size: int) -> bytes:
+def _fields(path: Path, number: int, line: bytes) -> bytes:
     """Return the question and the answer of a line, one after the other."""
     fields = line.split(b",")
     if len(fields) != len(HEADER):
         raise GramError(f"{path}, line {number}: the row has {len(fields)} fields, not {len(HEADER)}.")
-    cells, top = size * size, str(size).encode()
-    for name, field, allowed in (("question", fields[1], rb"[.0-%b]*"), ("answer", fields[2], rb"[1-%b]*")):
-        if len(field) != cells:
-            raise GramError(f"{path}, line {number}: the {name} has {len(field)} characters, not {cells}.")
-        if not re.fullmatch(allowed % top, field):
+    for name, field, allowed in (("question", fields[1], rb"[.0-9]*"), ("answer", fields[2], rb"[1-9]*")):
+        if len(field) != CELLS:
+            raise GramError(f"{path}, line {number}: the {name} has {len(field)} characters, not {CELLS}.")
+        if not re.fullmatch(allowed, field):
             raise GramError(f"{path}, line {number}: the {name} has characters other than digits and '.'.")
     return fields[1] + fields[2]
 
 
 def _check_answers(found: Puzzles) -> None:
-    layout = geometry(round(found.puzzles.shape[1] ** 0.5))
+    layout = geometry(9)
     changed = ((found.puzzles > 0) & (found.puzzles != found.solutions)).any(axis=1)
     invalid = (np.sort(found.solutions[:, layout.units], axis=2) != np.arange(1, layout.size + 1)).any(axis=(1, 2))
     _refuse(found, changed, "the answer changes a given of the question")

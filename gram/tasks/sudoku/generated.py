@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Tokens, check_split
-from gram.tasks.store import Arrays, cached_arrays
-from gram.tasks.sudoku.board import BLANK, SPLITS, SudokuBoard, check_count, examples_of
-from gram.tasks.sudoku.files import TRAIN_FILES, distinct_puzzles, extreme_file, file_hash, rows_of
+from gram.tasks.base import SPLITS, Examples, SplitName, Tokens, check_count, check_split
+from gram.tasks.store import Arrays, cached_arrays, file_hash
+from gram.tasks.sudoku.board import BLANK, SudokuBoard, examples_of
+from gram.tasks.sudoku.files import TRAIN_FILES, distinct_puzzles, extreme_file, rows_of
 from gram.tasks.sudoku.generator import distinct_boards, hard_puzzles
 from gram.tasks.sudoku.repair import repair
 

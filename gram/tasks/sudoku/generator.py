@@ -13,17 +13,9 @@ from gram.compiled import on_all_cores
 from gram.errors import GramError
 from gram.progress import bar
 from gram.tasks.base import Tokens
-from gram.tasks.sudoku.solver import (
-    Cells,
-    Digits,
-    Integers,
-    candidates_of,
-    compiled,
-    geometry,
-    search,
-    solve,
-)
-from gram.tasks.sudoku.symmetry import canonical_puzzles, random_symmetries
+from gram.tasks.sudoku.redig import make_minimal, new_board
+from gram.tasks.sudoku.solver import Digits, Integers, geometry, solve
+from gram.tasks.sudoku.symmetry import canonical_puzzles, random_orders, random_symmetries
 
 CHUNK = 50
 CHUNKS_AT_ONCE = 8
@@ -42,7 +34,7 @@ def random_boards(size: int, boards: int, generator: np.random.Generator) -> Dig
     """
     layout = geometry(size)
     blank = np.zeros((boards, layout.cells), dtype=np.int8)
-    digits = np.argsort(generator.random((boards, layout.cells, size)), axis=2)
+    digits = random_orders(generator, boards, layout.cells, size)
     filled = solve(blank, limit=1, orders=(1 << digits).astype(np.int32)).first
     moved = random_symmetries(size, boards, generator).apply(filled.astype(np.int64) + 1)
     return (moved - 1).astype(np.int8)
@@ -64,40 +56,12 @@ def distinct_boards(size: int, boards: int, seed: int) -> Digits:
     raise AssertionError("unreachable")
 
 
-@compiled
-def remove_givens(
-    puzzle: Digits, order: Integers, peers: Cells, units: Cells, ascending: Integers, candidates: Integers
-) -> None:
-    """Remove, in this order, every given that the others determine: a minimal puzzle remains."""
-    found = np.empty((1, len(puzzle)), dtype=np.int8)
-    for k in range(len(order)):
-        cell = order[k]
-        digit = puzzle[cell]
-        if digit == 0:
-            continue
-        puzzle[cell] = 0
-        candidates_of(puzzle, units.shape[1], candidates)
-        candidates[cell] ^= 1 << (digit - 1)
-        # The given can go if no solution has another digit in its place.
-        solutions, _ = search(candidates, peers, units, ascending, found, 1)
-        if solutions:
-            puzzle[cell] = digit
-
-
-@compiled
-def remove_all_givens(boards: Digits, orders: Integers, peers: Cells, units: Cells, ascending: Integers) -> None:
-    """Make every board [boards, cells] a minimal puzzle, in place."""
-    candidates = np.empty(boards.shape[1], dtype=np.int32)
-    for board in range(len(boards)):
-        remove_givens(boards[board], orders[board], peers, units, ascending, candidates)
-
-
 def minimal_puzzles(boards: Digits, generator: np.random.Generator) -> Digits:
     """Remove givens of boards [boards, cells] at random, until each is minimal; their only solutions do not change."""
-    layout = geometry(round(boards.shape[1] ** 0.5))
     puzzles = boards.copy()
-    orders = np.argsort(generator.random(boards.shape), axis=1).astype(np.int32)
-    remove_all_givens(puzzles, orders, layout.peers, layout.units, layout.ascending)
+    orders = random_orders(generator, *boards.shape).astype(np.int32)
+    for puzzle, order, board in zip(puzzles, orders, boards, strict=True):
+        make_minimal(puzzle, order, new_board(board))  # a board with blanks will do: no given returns to them
     return puzzles
 
 

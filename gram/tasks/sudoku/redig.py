@@ -32,6 +32,7 @@ from gram.tasks.sudoku.solver import (
     geometry,
     search,
 )
+from gram.tasks.sudoku.symmetry import random_orders
 
 Masks = NDArray[np.uint64]
 """Sets of cells as bits, two words each: [..., 2]."""
@@ -129,6 +130,13 @@ def remove_given(puzzle: Digits, order: Integers, board: Board) -> int:
 
 
 @compiled
+def make_minimal(puzzle: Digits, order: Integers, board: Board) -> None:
+    """Remove from a puzzle [cells], in place and in this order, every given that the others determine."""
+    while remove_given(puzzle, order, board) >= 0:
+        pass
+
+
+@compiled
 def rate(puzzle: Digits, board: Board, enough: int) -> int:
     """Count the guesses of two searches, from either end of the board; stop where there are enough.
 
@@ -190,8 +198,7 @@ def hardest_jump(puzzle: Digits, orders: Integers, board: Board) -> tuple[Digits
         other = puzzle.copy()
         other[blank] = board.solution[blank]
         for cells in (given, blank):
-            while remove_given(other, cells, board) >= 0:
-                pass
+            make_minimal(other, cells, board)
         rating = rate(other, board, MANY_GUESSES)
         if rating >= highest and (other != puzzle).any():
             hardest, highest = other, rating
@@ -214,11 +221,6 @@ def new_board(solution: Digits) -> Board:
 def _with_layout(solution: Digits, sets: Masks, found: NDArray[np.int64]) -> Board:
     layout = geometry(round(len(solution) ** 0.5))
     return Board(solution, sets, found, _bits(layout.cells), layout.peers, layout.units, layout.ascending)
-
-
-def random_orders(generator: np.random.Generator, *shape: int, cells: int) -> Integers:
-    """Return random orders [*shape, cells] of the cells."""
-    return np.argsort(generator.random((*shape, cells)), axis=-1).astype(np.int32)
 
 
 class Redigger:
@@ -282,7 +284,7 @@ class Redigger:
         return _with_layout(self._solutions[row], stock["sets"][row], stock["found"][row])
 
     def _orders(self, generator: np.random.Generator, *shape: int) -> Integers:
-        return random_orders(generator, *shape, cells=self._solutions.shape[1])
+        return random_orders(generator, *shape, self._solutions.shape[1]).astype(np.int32)
 
     def redig(self, puzzles: Digits, generator: np.random.Generator) -> Digits:
         """Return a new puzzle [puzzles, cells] for each that is known; others [puzzles, cells] stay as they are."""

@@ -31,10 +31,6 @@ class Symmetries:
         moved = np.take_along_axis(boards, self.cells, axis=1)
         return np.take_along_axis(self.tokens, moved, axis=1)
 
-    def inverse(self) -> "Symmetries":
-        """Return the symmetries that undo these."""
-        return Symmetries(np.argsort(self.cells, axis=1), np.argsort(self.tokens, axis=1))
-
 
 def random_symmetries(size: int, rows: int, generator: np.random.Generator) -> Symmetries:
     """Draw a symmetry per row, uniformly from the whole group."""
@@ -45,20 +41,20 @@ def random_symmetries(size: int, rows: int, generator: np.random.Generator) -> S
     if layout.box_rows == layout.box_columns:
         flipped = generator.random(rows) < 0.5
         cells[flipped] = cells[flipped].swapaxes(1, 2)
-    digits = _random_orders((rows, size), generator) + 2
+    digits = random_orders(generator, rows, size) + 2
     fixed = np.broadcast_to(np.arange(2), (rows, 2))
     return Symmetries(cells.reshape(rows, -1), np.concatenate([fixed, digits], axis=1))
 
 
-def _random_orders(shape: tuple[int, ...], generator: np.random.Generator) -> Tokens:
-    """Return a uniformly random order of the last axis."""
+def random_orders(generator: np.random.Generator, *shape: int) -> Tokens:
+    """Return uniformly random orders of the last axis [*shape]."""
     return np.argsort(generator.random(shape), axis=-1)
 
 
 def _random_lines(rows: int, groups: int, lines: int, generator: np.random.Generator) -> Tokens:
     """[rows, groups * lines] lines that change places within their group, and groups that change places."""
-    group = _random_orders((rows, groups), generator)
-    return (group[:, :, None] * lines + _random_orders((rows, groups, lines), generator)).reshape(rows, -1)
+    group = random_orders(generator, rows, groups)
+    return (group[:, :, None] * lines + random_orders(generator, rows, groups, lines)).reshape(rows, -1)
 
 
 def fingerprints(puzzles: NDArray[Any], solutions: NDArray[Any]) -> Tokens:

@@ -33,10 +33,8 @@ class Plugin:
 
 
 def _load(name: str) -> Any:
-    return import_file(found(name)) if name.endswith(".py") else _entry_point(name)
-
-
-def _entry_point(name: str) -> Any:
+    if name.endswith(".py"):
+        return import_file(found(name))
     known = metadata.entry_points(group=PLUGINS)
     if name not in known.names:
         installed = ", ".join(sorted(known.names)) or "none"

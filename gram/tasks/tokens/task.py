@@ -49,8 +49,6 @@ class TokenFile(Task):
     shape: tuple[int, int]
     puzzles: int
     """how many puzzle ids there are, for `model.puzzles`; 0 if the data has none"""
-    left_out: int
-    """rows that were not taken: repetitions, and rows of a folder whose input is in a split of higher rank as well"""
 
     def __init__(
         self,
@@ -126,7 +124,6 @@ class TokenFile(Task):
         fresh = other_pair | (np.diff(target[order], prepend=-1) != 0)
         chosen = order[fresh]
 
-        self.left_out = len(parts) - len(chosen)
         self._rows = rows.take(chosen)
         self._groups = np.cumsum(other_pair)[fresh] - 1
         self._bounds = np.searchsorted(parts[chosen], np.arange(len(ORDER) + 1))

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from gram.config import ArConfig
 from gram.models.baselines.ar import Autoregressive, sharpen
+from gram.models.baselines.base import draw
 from gram.tasks.base import IGNORE
 
 VOCABULARY, LENGTH = 3, 4
@@ -62,13 +63,12 @@ def test_likelihoods_of_all_outputs_sum_to_one(
 def test_cached_sampling_is_uncached_sampling(
     model: Autoregressive, inputs: Tensor, temperature: float, top_p: float
 ) -> None:
-    many = inputs.repeat(50, 1)
-    cached, uncached = (
-        model.draw_outputs(
-            many, temperature=temperature, top_p=top_p, generator=torch.Generator().manual_seed(3), cached=cached
-        )
-        for cached in (True, False)
-    )
+    many, uncached = inputs.repeat(50, 1), torch.empty(50 * len(inputs), 0, dtype=torch.long)
+    generators = [torch.Generator().manual_seed(3) for _ in range(2)]
+    cached = model.draw_outputs(many, temperature=temperature, top_p=top_p, generator=generators[0])
+    for _ in range(LENGTH):  # the whole sequence is read again for every token
+        chances = sharpen(model(many, uncached)[:, -1], temperature, top_p)
+        uncached = torch.cat((uncached, draw(chances, generators[1])[:, None]), dim=1)
     assert torch.equal(cached, uncached)
     assert (len(cached.unique(dim=0)) > 2) == (temperature > 0)
 

@@ -11,9 +11,11 @@ from torch.testing import assert_close
 
 from gram.config import MdlmConfig
 from gram.errors import GramError
+from gram.models.baselines import mdlm
 from gram.models.baselines.base import spread, spread_samples
 from gram.models.baselines.mdlm import Mdlm
 from gram.tasks.base import IGNORE
+from tests.models.baselines.helpers import reveal_eagerly
 
 VOCABULARY, LENGTH, MASK = 3, 3, 3
 INPUT = torch.tensor([1, 0, 2])
@@ -130,11 +132,14 @@ def test_unmasked_tokens_are_carried_over(table_denoiser: Denoisers) -> None:
     assert_close(chances[1].sum(), torch.tensor(1.0))
 
 
-def test_sampling_never_changes_what_it_revealed(table_denoiser: Denoisers, generator: torch.Generator) -> None:
+def test_sampling_never_changes_what_it_revealed(
+    table_denoiser: Denoisers, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mdlm, "reveal", reveal_eagerly)
     model = toy(table_denoiser)
     seen: list[Tensor] = []
     model.denoiser.register_forward_hook(lambda _module, arguments, _result: seen.append(arguments[1].clone()))
-    drawn = model.draw_outputs(INPUT.expand(50, -1), generator=generator, steps=20, lazy=False)
+    drawn = model.draw_outputs(INPUT.expand(50, -1), generator=generator, steps=20)
     assert len(seen) == 20
     for before, after in itertools.pairwise([*seen, drawn]):
         assert torch.equal(torch.where(before == MASK, after, before), after)
@@ -143,30 +148,29 @@ def test_sampling_never_changes_what_it_revealed(table_denoiser: Denoisers, gene
 
 @pytest.mark.parametrize("time_conditioning", [False, True])
 @pytest.mark.parametrize("steps", [1, 3, 64])
-def test_lazy_sampling_is_sampling(table_denoiser: Denoisers, steps: int, time_conditioning: bool) -> None:
+def test_lazy_sampling_is_sampling(
+    table_denoiser: Denoisers, steps: int, time_conditioning: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outputs, looked_up = [], []
-    for lazy in (True, False):
+    for reveal in (mdlm.reveal, reveal_eagerly):
+        monkeypatch.setattr(mdlm, "reveal", reveal)
         model = toy(table_denoiser, time_conditioning=time_conditioning)
-        drawn = model.draw_outputs(
-            INPUT.expand(30, -1), generator=torch.Generator().manual_seed(5), steps=steps, lazy=lazy
-        )
-        outputs.append(drawn)
+        generator = torch.Generator().manual_seed(5)
+        outputs.append(model.draw_outputs(INPUT.expand(30, -1), generator=generator, steps=steps))
         looked_up.append(model.denoiser.rows)
     assert torch.equal(*outputs)
     assert looked_up[0] <= 30 * min(LENGTH, steps)
     assert looked_up[1] == 30 * steps
 
 
-def test_lazy_sampling_with_the_real_network() -> None:
+def test_lazy_sampling_with_the_real_network(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     model = Mdlm(MdlmConfig(**TINY), vocab_size=5, length=12)
     torch.nn.init.normal_(model.denoiser.head.weight)
     inputs = torch.randint(5, (16, 12))
-    lazy, eager = (
-        model.draw_outputs(inputs, generator=torch.Generator().manual_seed(1), steps=30, lazy=lazy)
-        for lazy in (True, False)
-    )
-    assert torch.equal(lazy, eager)
+    lazy = model.draw_outputs(inputs, generator=torch.Generator().manual_seed(1), steps=30)
+    monkeypatch.setattr(mdlm, "reveal", reveal_eagerly)
+    assert torch.equal(lazy, model.draw_outputs(inputs, generator=torch.Generator().manual_seed(1), steps=30))
 
 
 def test_unlabelled_positions(table_denoiser: Denoisers, generator: torch.Generator) -> None:

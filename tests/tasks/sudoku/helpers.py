@@ -10,7 +10,7 @@ from gram.tasks.base import SplitName
 from gram.tasks.sudoku.board import SudokuBoard
 from gram.tasks.sudoku.generator import minimal_puzzles, random_boards
 from gram.tasks.sudoku.solver import Digits
-from gram.tasks.sudoku.symmetry import symmetric_pairs
+from gram.tasks.sudoku.symmetry import Symmetries, symmetric_pairs
 
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 HEADER = "source,question,answer,rating"
@@ -22,6 +22,11 @@ def some_puzzles() -> tuple[Digits, Digits]:
     generator = np.random.default_rng(0)
     solutions = random_boards(9, 60, generator)
     return minimal_puzzles(solutions, generator), solutions
+
+
+def inverse(symmetries: Symmetries) -> Symmetries:
+    """The symmetries that undo these."""
+    return Symmetries(np.argsort(symmetries.cells, axis=1), np.argsort(symmetries.tokens, axis=1))
 
 
 def csv_rows(rows: slice) -> list[str]:

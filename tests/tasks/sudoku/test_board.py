@@ -17,7 +17,7 @@ from gram.tasks.sudoku.generated import SudokuGeneration, SudokuHard
 from gram.tasks.sudoku.generator import random_boards
 from gram.tasks.sudoku.solver import list_solutions
 from gram.tasks.sudoku.symmetry import random_symmetries
-from tests.tasks.sudoku.helpers import SPLITS, check_puzzles, csv_rows, some_puzzles, write
+from tests.tasks.sudoku.helpers import SPLITS, check_puzzles, csv_rows, inverse, some_puzzles, write
 
 PUZZLE = "................12..3.45...............1.6.7..45...3......3...4...2.....61.8....."
 
@@ -101,7 +101,7 @@ def test_augmentation_keeps_validity_and_inverts(size: int, seed: int) -> None:
     moved, moved_targets = task.augment(inputs, targets, np.random.default_rng(seed))
     assert task.verify(moved, moved_targets).valid.all()
     assert ((moved == BLANK).sum(axis=1) == (inputs == BLANK).sum(axis=1)).all()
-    undo = random_symmetries(size, 4, np.random.default_rng(seed)).inverse()
+    undo = inverse(random_symmetries(size, 4, np.random.default_rng(seed)))
     assert np.array_equal(undo.apply(moved), inputs)
     assert np.array_equal(undo.apply(moved_targets), targets)
 
@@ -216,13 +216,13 @@ def test_draw_marks_each_kind_of_cell() -> None:
     ("task", "arguments", "message"),
     [
         (SudokuHard, {"size": 8}, "must be 4, 6 or 9, not 8"),
-        (SudokuHard, {"seed": -1}, "seed of the data must not be negative"),
+        (SudokuHard, {"seed": -1}, "seed of the split must not be negative"),
         (SudokuHard, {"min_rating": -1}, "min_rating must be at least 0"),
         (SudokuHard, {"extra_givens": -1}, "extra_givens must be at least 0"),
         (SudokuHard, {"train_puzzles": 0}, "training rows must be at least 1"),
         (SudokuExtreme, {"train_puzzles": 0}, "train_puzzles must be at least 1"),
         (SudokuExtreme, {"validation_ratings": "a.csv"}, "validation_ratings needs a validation_file"),
-        (SudokuExtreme, {"test_puzzles": -1}, "test_puzzles must be at least 0, or None for all"),
+        (SudokuExtreme, {"test_puzzles": -1}, "test_puzzles must be at least 0, or None"),
         (SudokuGeneration, {"source": "paper"}, "source must be generator or extreme"),
         (SudokuGeneration, {"source": "extreme", "size": 4}, "size cannot be 4"),
     ],

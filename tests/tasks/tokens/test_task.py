@@ -27,7 +27,7 @@ def test_a_file_becomes_disjoint_splits_with_all_its_rows(counted: str) -> None:
     rows = [json.loads(line) for line in Path(counted).read_text().splitlines()]
     assert pairs_of(task) == {(tuple(row["input"]), tuple(row["target"])) for row in rows}
     assert [len(task.split(name).distinct()[0]) for name in SPLITS] == [162, 8, 30]  # 15% of 200, 5% of the rest
-    assert (task.length, task.vocab_size, task.puzzles, task.left_out) == (3, 29, 0, 0)
+    assert (task.length, task.vocab_size, task.puzzles) == (3, 29, 0)
     assert task.split("train").puzzle_ids is None
     check_groups(task)
 
@@ -39,7 +39,6 @@ def test_the_split_follows_the_seed_and_not_the_order_of_the_rows(counted: str, 
     (tmp_path / "shuffled.jsonl").write_text("\n\n".join([*reversed(lines), lines[0]]))  # no last newline, one twice
     shuffled = TokenFile(path=str(tmp_path / "shuffled.jsonl"))
     assert shuffled.split_hash() == task.split_hash()
-    assert shuffled.left_out == 1
     assert TokenFile(path=counted, seed=1).split_hash() != task.split_hash()
     assert TokenFile(path=counted, test_share=0.3).split_hash() != task.split_hash()
 
@@ -78,7 +77,6 @@ def test_any_file_is_split_and_verified_as_by_brute_force(
     path = tmp_path_factory.mktemp("any") / "any.jsonl"
     task = TokenFile(path=write_lines(path, [{"input": a, "target": b} for a, b in rows]), seed=seed, test_share=0.4)
     assert pairs_of(task) == {(tuple(a), tuple(b)) for a, b in rows}
-    assert task.left_out == len(rows) - len(pairs_of(task))
     check_groups(task)
     asked = [*[a for a, _ in rows], [3] * task.length, [259] * task.length]  # 259 is 3 if cut to a byte
     answers = [[outputs.choice([0, 1, 2]) for _ in range(task.length)] for _ in asked]
