@@ -34,7 +34,7 @@ from gram.errors import GramError
 from gram.evaluation.generation import score_samples
 from gram.evaluation.image_scores import ImageScores, check_network, image_scores
 from gram.evaluation.likelihood import likelihood as measure
-from gram.experiments.images import image_rows
+from gram.experiments.images import image_rows, sharing
 from gram.inference import stream
 from gram.inference.sample import sample
 from gram.plots.gallery import process_animation, process_figure, rows_figure, sheet_figure
@@ -159,7 +159,8 @@ def images(
     options = _options_of_each(solvers, temperature=temperature, steps=steps, seed=seed)
     rows = []
     for name, solver in solvers.items():
-        with bar(console, f"drawing {name}", count) as advance:
+        total = count * len(sharing(solver, chosen_depths, options[name]))
+        with bar(console, f"drawing {name}", total) as advance:
             rows += image_rows(
                 name,
                 solver,

@@ -53,9 +53,8 @@ def image_rows(
     At a constant temperature all depths use the same trajectories, so they differ only in the number of steps.
     """
     if solver.model.recursive:
-        ends = [[depth] for depth in depths] if options.temperature_final is not None else [depths]
         drawn: dict[int, NDArray[np.uint8]] = {}
-        for some in ends:
+        for some in sharing(solver, depths, options):
             drawn |= _by_depth(solver, count, some, options, progress)
     else:
         steps = options.steps or solver.model.sampling_steps or 1
@@ -66,6 +65,12 @@ def image_rows(
         settings = options.only(solver.model.supported & {"temperature", "temperature_final", "seed"})
         rows.append(Row(name, steps, solver.model.parameter_count, settings, scores, images[:SHOWN]))
     return rows
+
+
+def sharing(solver: Solver, depths: list[int], options: SampleOptions) -> list[list[int]]:
+    """Return the depths in groups that use the same trajectories; a model without depths has one group."""
+    cools = solver.model.recursive and options.temperature_final is not None
+    return [[depth] for depth in depths] if cools else [depths]
 
 
 def _by_depth(

@@ -15,7 +15,7 @@ from gram.evaluation.evaluate import evaluate
 from gram.evaluation.generation import score_samples
 from gram.evaluation.tune import Tuning, tune_settings
 from gram.evaluation.votes import score_votes
-from gram.experiments.images import image_rows
+from gram.experiments.images import image_rows, sharing
 from gram.experiments.scaling import scaling_study
 from gram.inference.sample import sample
 from gram.inference.stream import blank_input, generate
@@ -82,7 +82,7 @@ def images(measured: Measured, *, count: int, depths: tuple[int, ...]) -> dict[s
     """Inception Score and FID of images, by the shipped classifier; of a recursive model at several depths."""
     solver = measured.solver
     options = solver.with_options(**measured.sampling)
-    with bar(measured.console, "measuring", count) as advance:
+    with bar(measured.console, "measuring", count * len(sharing(solver, list(depths), options))) as advance:
         rows = image_rows(solver.task.name, solver, count=count, depths=list(depths), options=options, progress=advance)
     return {"records": [row.as_json() for row in rows], "samples": count}
 

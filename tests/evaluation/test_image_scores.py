@@ -252,7 +252,7 @@ def test_the_head_must_belong_to_the_network(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("GRAM_DATA", str(tmp_path))
     with pytest.raises(GramError, match="is damaged or another file"):
         inception._read_head(last)
-    monkeypatch.setattr(inception, "check_sum", lambda path, known: None)
+    monkeypatch.setattr("gram.tasks.store.check_sum", lambda path, known: None)
     assert inception._read_head(last).shape == (5, 3)
     with pytest.raises(GramError, match="belongs to another network"):
         inception._read_head(last + 1)

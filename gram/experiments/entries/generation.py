@@ -31,7 +31,7 @@ _VALIDITY = {
     "GRAM": 99.05,
 }
 _IMAGES = {"VAE": "vae", "D3PM": "d3pm", "TRM": "trm", "GRAM": "gram"}
-_IMAGE_MINUTES = {"VAE": 4.0, "D3PM": 20.0, "TRM": 2.0, "GRAM": 45.0}
+_IMAGE_MINUTES = {"VAE": 4.0, "D3PM": 20.0, "TRM": 2.0, "GRAM": 12.0}
 _IMAGE_DEPTHS = {"TRM": {"depths": (16,)}}
 """It draws one image, at every depth."""
 _IMAGE_RUNS = tuple(
