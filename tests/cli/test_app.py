@@ -284,6 +284,7 @@ def test_shipped_models_are_small() -> None:
         "colouring-8",
         "colouring-10",
         "digits",
+        "mnist",
         "nqueens-8",
         "nqueens-10",
         "sudoku-9",

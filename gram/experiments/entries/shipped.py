@@ -22,6 +22,7 @@ ENTRIES = (
             _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/wide", "solutions", limit=100),
             _shipped(GENERATING, "sudoku-generation", "sudoku-generation/gram", "generation", count=1000),
             _shipped(DRAWING, "digits", "digits/gram", "images", count=1000, depths=(16,)),
+            _shipped(DRAWING, "mnist", "mnist/gram", "images", count=1000, depths=(32,)),
         ),
         columns=(
             Column("accuracy", "accuracy", groups=(SOLVING,)),
@@ -33,6 +34,7 @@ ENTRIES = (
             Column("distinct among valid", "uniqueness", groups=(GENERATING,)),
             Column("Inception Score", "inception_score", "number", (DRAWING,), digits=2),
             Column("FID", "fid", "number", (DRAWING,), digits=2),
+            Column("readable", "agreement", groups=(DRAWING,)),
         ),
     ),
 )
