@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 import gram
-from gram.checkpoints.find import PRETRAINED
 from gram.config import RECIPES
+from gram.files import PRETRAINED
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
