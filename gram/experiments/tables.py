@@ -102,7 +102,7 @@ def _data_text(group: str, results: Sequence[Result]) -> str:
     splits = sorted({str(result.content["split_hash"]) for result in results})
     text += f", split {', '.join(f'`{split}`' for split in splits)}"
     metrics = results[0].metrics
-    if "headline_rows" in metrics:
+    if "headline_rows" in metrics and len(splits) == 1:  # rows of several tasks have no such figure in common
         uniform, one = (100 * metrics[key] for key in ("uniform_coverage", "deterministic_coverage"))
         text += (
             f": {metrics['inputs_in_split']:,} test inputs. With {metrics['width']} samples a uniform sampler "

@@ -136,6 +136,13 @@ def test_a_table_has_seeds_intervals_the_papers_values_and_what_is_missing(here:
     assert "with `train.steps=3`" in entry_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu))
 
 
+def test_a_uniform_sampler_is_named_only_where_all_rows_have_one_split() -> None:
+    same = [Result(run, 0, content_of(run, 0)) for run in (GRAM, TRM)]
+    assert "a uniform sampler would cover 90.0%" in " ".join(entry_table(ENTRY, ENTRY.cpu, same).split())
+    other = [same[0], Result(TRM, 0, content_of(TRM, 0) | {"split_hash": "def"})]
+    assert "uniform sampler" not in entry_table(ENTRY, ENTRY.cpu, other)
+
+
 def test_several_depths_are_several_rows(tmp_path: Path) -> None:
     entry = find_entry("mnist")
     run = entry.cpu[-1]
