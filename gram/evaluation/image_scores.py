@@ -96,12 +96,12 @@ def image_scores(
     look, known, note = _network(network, task, real, batch, chosen, console)
     features, logits = _look_at(pixels, look, batch, chosen, "generated images", console)
     score, deviation = (None, None) if logits is None else inception_score(logits, seed)
-    ships = network == "classifier"
+    ships, fid = network == "classifier", frechet_distance(features, known)
     return ImageScores(
         inception_score=score,
         inception_score_std=deviation,
-        fid=frechet_distance(features, known),
-        fid_interval=frechet_interval(features, known, seed) if ships else None,
+        fid=fid,
+        fid_interval=frechet_interval(fid, features, known, seed) if ships else None,
         agreement=_agreement(pixels, logits, task) if ships and logits is not None else None,
         generated=len(pixels),
         real=int(known["count"]),
@@ -165,15 +165,14 @@ def frechet_distance(features: Tensor, known: dict[str, Tensor]) -> float:
     return max(float(metric.compute()), 0.0)  # rounding can make a distance of nothing negative
 
 
-def frechet_interval(features: Tensor, known: dict[str, Tensor], seed: int = 0) -> tuple[float, float]:
-    """Return a 95% interval of the FID of features [images, width], doubles, by the bootstrap over images.
+def frechet_interval(fid: float, features: Tensor, known: dict[str, Tensor], seed: int = 0) -> tuple[float, float]:
+    """Return a 95% interval of the `fid` of features [images, width], doubles, by the bootstrap over images.
 
     Repeated images raise every resampled distance, so that only their spread is used, around the distance itself.
     """
     generator = torch.Generator().manual_seed(seed)
     draws = [torch.randint(len(features), (len(features),), generator=generator) for _ in range(RESAMPLES)]
     spread = 1.96 * float(np.std([frechet_distance(features[drawn], known) for drawn in draws]))
-    fid = frechet_distance(features, known)
     return max(fid - spread, 0.0), fid + spread
 
 

@@ -64,8 +64,8 @@ def normal(key: Tensor, *shape: int) -> Tensor:
     return numbers[:, :count].reshape(len(key), *shape)
 
 
-def temperature_at(first: Tensor, final: Tensor, step: Tensor, depth: Tensor) -> Tensor:
-    """Return the temperature of step 0, 1, ... of `depth`, which moves linearly from `first` to `final`: all [rows]."""
+def temperature_at(first: Tensor | float, final: Tensor | float, step: Tensor, depth: Tensor) -> Tensor:
+    """Return the temperature [rows] of step 0, 1, ... of `depth`, which moves linearly from `first` to `final`."""
     return first + (final - first) * step / (depth - 1).clamp_min(1)
 
 

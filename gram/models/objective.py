@@ -74,14 +74,13 @@ class SupervisionStep:
     def roll_out(self, rows: slice) -> tuple[State, Tensor]:
         """Follow the prior, as at inference; return states and outputs."""
         model, c, steps = self.model, self.model.objective, self.carry.steps[rows]
-        first = torch.full_like(steps, c.rollout_temperature, dtype=torch.float32)
-        final = first if c.rollout_temperature_final is None else torch.full_like(first, c.rollout_temperature_final)
-        temperature = temperature_at(first, final, steps, self.rows.lifetime[rows])
+        final = c.rollout_temperature if c.rollout_temperature_final is None else c.rollout_temperature_final
+        temperature = temperature_at(c.rollout_temperature, final, steps, self.rows.lifetime[rows])
         state = model.step(
             self.state.rows(rows),
             self._encoded(rows),
             scaled(self.noise(rows, PRIOR), temperature),
-            first_transition=self.carry.steps[rows] * model.transitions_per_update,
+            first_transition=steps * model.transitions_per_update,
             transitions=model.transitions_per_update,
         ).state
         return state, model.decoder.logits(state.h).argmax(dim=-1)

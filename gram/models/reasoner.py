@@ -258,7 +258,7 @@ class Reasoner(Model):
             raise GramError("Option 'steps' is for diffusion models. Use 'depth' for a recursive model.")
 
     def is_deterministic(self, options: SampleOptions) -> bool:
-        silent = not self.guidance.noisy or options.temperature == (options.temperature_final or 0) == 0
+        silent = not self.guidance.noisy or not any(options.temperatures)
         return silent and options.decode == "argmax" and options.initial == "fixed" and not options.perturb
 
     def groups(self, rows: int) -> list[range]:
