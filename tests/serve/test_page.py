@@ -184,6 +184,7 @@ def test_a_run_is_watched_as_it_happens(visit: Callable[..., Page]) -> None:
     seen = {page.locator("#step").inner_text() for _ in range(40) if page.wait_for_timeout(40) is None}
     assert len(seen) > 1
     page.locator("#play").click()
+    expect(page.locator("#play")).to_have_text("Play")  # drawn in one frame with the step at which it stops
     stopped = page.locator("#step").inner_text()
     page.wait_for_timeout(500)
     assert page.locator("#step").inner_text() == stopped
