@@ -176,6 +176,21 @@ def test_the_scrubber_goes_back_and_a_link_reproduces_the_run(visit: Callable[..
     assert outputs(again) == outputs(page)
 
 
+def test_a_temperature_is_asked_for_only_if_its_dial_was_moved(visit: Callable[..., Page]) -> None:
+    """Asked for, it is constant; the model's own may fall over the depth."""
+    page = visit()
+    choose(page, "8 queens")
+    run(page)
+    assert "temperature=" not in page.url
+    page.locator("#temperature").fill("0.5")
+    run(page)
+    assert "temperature=0.5" in page.url
+    choose(page, "8 queens")
+    choose(page, "Digits")
+    run(page)
+    assert "temperature=" not in page.url
+
+
 def test_a_run_is_watched_as_it_happens(visit: Callable[..., Page]) -> None:
     page = visit(reduced_motion="no-preference")
     choose(page, "8 queens")

@@ -24,6 +24,7 @@ let chosen = null; // the model
 let editor = null;
 let recording = null;
 let running = null; // an AbortController
+let usualTemperature = ""; // of the dial, before it is moved
 let theme = null;
 let themeName = startTheme($("theme"), (name) => {
   theme = readTheme();
@@ -76,7 +77,9 @@ function choose(model, settings = {}) {
   if (settings.puzzle === undefined) editor.load(known?.puzzle ?? "", known?.places);
   else editor.load(settings.puzzle, placesFromText(settings.places) ?? (known?.puzzle === settings.puzzle ? known.places : null));
   const usual = { ...model.defaults, width: Math.min(model.defaults.width, USUAL_WIDTH) };
-  for (const name of DIALS) setDial(name, settings[name] ?? usual[name]);
+  for (const name of DIALS) setDial(name, usual[name]);
+  usualTemperature = $("temperature").value;
+  for (const name of DIALS) if (settings[name] !== undefined) setDial(name, settings[name]);
   $("temperature-dial").hidden = !model.random;
   $("halt").checked = settings.halt === undefined ? model.defaults.halt : settings.halt === "true";
   $("until").value = ["first", "all"].includes(settings.until) ? settings.until : "";
@@ -130,7 +133,8 @@ function requestFor(model) {
     seed: Number($("seed").value),
     halt: $("halt").checked,
   };
-  if (model.random) request.temperature = Number($("temperature").value);
+  // A temperature that is asked for is constant; left alone, the model's own may fall over the depth.
+  if (model.random && $("temperature").value !== usualTemperature) request.temperature = Number($("temperature").value);
   if (until) request.until = until;
   return request;
 }
