@@ -19,7 +19,7 @@ ENTRIES = (
             _shipped(SOLVING, "colouring-8", "colouring-8/gram", "solutions"),
             _shipped(SOLVING, "colouring-10", "colouring-10/gram", "solutions"),
             _shipped(SOLVING, "sudoku-9", "sudoku-9/gram", "solutions", limit=100),
-            _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/wide", "solutions", limit=100),
+            _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/deep", "solutions", limit=100),
             _shipped(GENERATING, "sudoku-generation", "sudoku-generation/gram", "generation", count=1000),
             _shipped(DRAWING, "digits", "digits/gram", "images", count=1000, depths=(16,)),
             _shipped(DRAWING, "mnist", "mnist/gram", "images", count=1000, depths=(32,)),
