@@ -113,7 +113,7 @@ def test_a_result_shows_itself(tmp_path: Path) -> None:
     solver = gram.load("nqueens-8")
     result = solver.solve(BOARD, width=8, keep_steps=True)
     assert "verified" in repr(result)
-    assert "depth 8 x width 8" in repr(result)
+    assert f"depth {solver.options.depth} x width 8" in repr(result)
     html = result._repr_html_()
     assert "<pre>" in html
     assert "Q" in html

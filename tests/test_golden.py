@@ -12,7 +12,7 @@ from tests.golden import record
 GOLDEN = Path(__file__).parent / "golden"
 LOSSES, OUTPUTS = (json.loads((GOLDEN / name).read_text()) for name in ("losses.json", "outputs.json"))
 SURE = 5
-"""Losses that other arithmetic reproduces: a recursion may flip a token later."""
+"""Losses that other arithmetic reproduces."""
 
 
 @pytest.mark.parametrize("name", record.RUNS)
@@ -21,8 +21,9 @@ def test_the_first_losses_are_the_recorded_ones(name: str) -> None:
     if LOSSES["machine"] == record.machine():
         assert found == recorded
     else:
-        # Where rollouts choose their targets, a flipped token changes the very next loss.
-        sure = 1 if load_recipe(record.RECIPES / f"{name}.yaml").objective.learn_from_rollouts else SURE
+        # An untrained recursion amplifies rounding: on one machine, two libraries' multiplies change the looped
+        # Transformer's second loss by 2%.
+        sure = 1 if load_recipe(record.RECIPES / f"{name}.yaml").model.kind == "reasoner" else SURE
         assert found[:sure] == pytest.approx(recorded[:sure], abs=1e-4, rel=1e-4)
 
 

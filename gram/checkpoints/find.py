@@ -28,11 +28,7 @@ class ModelInfo:
 
 def list_models() -> dict[str, ModelInfo]:
     """Return the models that ship with the package, by name."""
-    found = {}
-    for name, folder in shipped_models().items():
-        card = read_card(folder)
-        found[name] = ModelInfo(name, card["task"], card["parameters"], card["settings"], card["results"])
-    return found
+    return {name: ModelInfo(name, **read_card(folder)) for name, folder in shipped_models().items()}
 
 
 def find_model(name: str | Path) -> Path:

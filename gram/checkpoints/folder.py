@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
-from gram.checkpoints.weights import Header, check_same_shapes, digest_of, read_header, read_tensors, weights_metadata
+from gram.checkpoints.weights import Header, check_same_shapes, read_header, read_tensors, write_tensors
 from gram.config import Recipe, SampleOptions, parse_recipe
 from gram.errors import GramError
-from gram.files import CONFIG_FILE, read_json, write_json, write_whole
+from gram.files import CONFIG_FILE, read_json, write_json
 from gram.models.base import Model
 from gram.models.registry import build_model
 from gram.tasks.base import Structure
@@ -38,8 +37,7 @@ def save_model(
         **(extra or {}),
     }
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    metadata = weights_metadata(kind=model.checkpoint_type, sha256=digest_of(tensors))
-    write_whole(folder / WEIGHTS_FILE, lambda path: save_file(tensors, path, metadata=metadata))
+    write_tensors(folder / WEIGHTS_FILE, tensors, kind=model.checkpoint_type)
     if puzzle_table is not None:
         write_json(folder / PUZZLES_FILE, puzzle_table)
     write_json(folder / CONFIG_FILE, config)

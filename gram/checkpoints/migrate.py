@@ -3,13 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
 from gram.checkpoints.folder import FORMAT, RUN_FILE, WEIGHTS_FILE, load_model
-from gram.checkpoints.weights import digest_of, read_header, read_tensors, weights_metadata
+from gram.checkpoints.weights import read_header, read_tensors, write_tensors
 from gram.config import parse_recipe
 from gram.errors import GramError
-from gram.files import CONFIG_FILE, read_json, write_json, write_whole
+from gram.files import CONFIG_FILE, read_json, write_json
 
 KINDS = {"autoregressive": "ar"}
 """Kinds of models whose names have changed."""
@@ -36,8 +34,7 @@ def migrate(folder: Path) -> list[str]:
     done = []
     if config_path in old:
         tensors, kind = _converted_weights(weights_path, old[config_path]["recipe"]["model"])
-        metadata = weights_metadata(kind=kind, sha256=digest_of(tensors))
-        write_whole(weights_path, lambda path: save_file(tensors, path, metadata=metadata))
+        write_tensors(weights_path, tensors, kind=kind)
         done.append(f"{WEIGHTS_FILE}: {len(tensors)} tensors of a model of kind '{kind}'")
     for path, content in old.items():
         write_json(path, content)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gram.config.dependent import flat
 from gram.errors import GramError
+from gram.files import write_whole
 
 METADATA = "gram"
 """The one key of the metadata, with JSON below it: safetensors writes several keys in a random order."""
@@ -35,17 +36,12 @@ class Header:
     def check_sizes(self, source: Path, settings: Mapping[str, Any]) -> None:
         """Raise `GramError` for settings that are too large for the weights, before a model is built from them."""
         largest = max(SMALL, sum(prod(shape) for shape in self.shapes.values()))
-        for name, size in _sizes(settings):
+        for name, value in flat(settings):
             # Each layer has tensors of its own; a million of them would take minutes to build, even without memory.
             most = len(self.shapes) if name.rpartition(".")[2] == "layers" else largest
-            if size > most:
-                raise GramError(f"{source}: {name} is {size}, which does not fit the weights in {self.path}.")
-
-
-def _sizes(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    for key, value in flat(settings):
-        numbers = value if isinstance(value, (list, tuple)) else (value,)
-        yield from ((key, number) for number in numbers if isinstance(number, int))
+            for size in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(size, int) and size > most:
+                    raise GramError(f"{source}: {name} is {size}, which does not fit the weights in {self.path}.")
 
 
 def check_same_shapes(what: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
@@ -84,9 +80,10 @@ def _damaged(path: Path, error: Exception) -> GramError:
     return GramError(f"{path} is truncated or not a safetensors file: {error}.")
 
 
-def weights_metadata(**content: str) -> dict[str, str]:
-    """Return the metadata of a file of weights."""
-    return {METADATA: json.dumps(content)}
+def write_tensors(path: Path, tensors: dict[str, Tensor], *, kind: str) -> None:
+    """Write all tensors atomically, with the kind of their model and their checksum."""
+    metadata = {METADATA: json.dumps({"kind": kind, "sha256": digest_of(tensors)})}
+    write_whole(path, lambda target: save_file(tensors, target, metadata=metadata))
 
 
 def digest_of(tensors: dict[str, Tensor], *more: str) -> str:

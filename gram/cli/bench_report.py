@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gram.cli.bench import bench as measure
-from gram.cli.options import JsonFile, console, refuse_ignored, write_json
+from gram.cli.common import console, refuse_ignored, write_json
+from gram.cli.options import JsonFile
 from gram.cli.targets import check_targets
 from gram.config import load_recipe
 from gram.errors import GramError

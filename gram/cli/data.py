@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gram.cli.options import console, say
+from gram.cli.common import console, say
 from gram.cli.report import percent, show_boards
 from gram.cli.targets import check_targets
 from gram.config import parse_options

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gram.cli.options import Figure, Seed, console, say
+from gram.cli.common import console, say
+from gram.cli.options import Figure, Seed
 from gram.cli.report import show_answers
 from gram.cli.targets import check_targets
 from gram.inference.stream import blank_input
@@ -61,8 +62,9 @@ def _puzzle(task: Task) -> Tokens:
 
 def _input_with_several_solutions(task: Task) -> Tokens:
     """Return the first test input with at least `WANTED_SOLUTIONS` solutions (or the one with most)."""
-    inputs = task.split("test").distinct(200)[0]
-    counts = np.array([len(solutions) if (solutions := task.solutions(row)) is not None else 1 for row in inputs])
+    inputs = task.split("test").distinct(200).inputs
+    counts = task.solution_counts(inputs)
+    assert counts is not None, "the tasks of these models list their solutions"
     enough = np.flatnonzero(counts >= WANTED_SOLUTIONS)
     chosen: Tokens = inputs[enough[0] if len(enough) else counts.argmax()]
     return chosen

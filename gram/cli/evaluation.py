@@ -1,5 +1,6 @@
 """The commands that evaluate a model: `eval` and `tune`."""
 
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -9,27 +10,14 @@ import typer
 from gram.checkpoints.card import write_card
 from gram.checkpoints.find import own_folder
 from gram.checkpoints.folder import change_eval_settings
-from gram.cli.options import (
-    Ablations,
-    AllowOtherData,
-    JsonFile,
-    Limit,
-    Loading,
-    Model,
-    Seed,
-    Split,
-    console,
-    numbers,
-    refuse_ignored,
-    say,
-    write_json,
-)
+from gram.cli.common import console, numbers, refuse_ignored, say, write_json
+from gram.cli.options import Ablations, AllowOtherData, JsonFile, Limit, Loading, Model, Seed, Split
 from gram.cli.report import show_result, show_tuning
 from gram.cli.targets import check_target, check_targets
 from gram.config import SampleOptions, settings_text
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate, headlines
-from gram.evaluation.tune import WIDTH, Tuning, tune_settings
+from gram.evaluation.tune import WIDTH, Temperatures, Tuning, temperature_settings, tune_settings
 from gram.files import locked
 from gram.inference.resampling import Resampling
 from gram.progress import bar
@@ -112,11 +100,14 @@ def tune(
     *,
     loading: Loading,
     depths: Annotated[str, typer.Option(help="Depths to try.")] = "8,16",
-    temperatures: Annotated[str, typer.Option(help="Temperatures to try.")] = "1,1.15,1.3,1.5",
+    temperatures: Annotated[
+        str, typer.Option(help="Temperatures to try; 1.6:0.6 falls from the first step to the last.")
+    ] = "1,1.15,1.3,1.6:0.6",
     accuracy: Annotated[float, typer.Option(min=0, max=1, help="Smallest acceptable accuracy.")] = 0.99,
     width: Annotated[int, typer.Option(min=1, help="Trajectories per puzzle.")] = WIDTH,
     limit: Limit = None,
     seed: Seed = 0,
+    json_file: JsonFile = None,
     allow_other_data: AllowOtherData = False,
 ) -> None:
     """Choose depth, temperature and halt_at on the VALIDATION split, and write them into the model's folder.
@@ -127,9 +118,10 @@ def tune(
     """
     folder = own_folder(model)
     check_target(folder / "tuned")  # the folder must be writable
-    tried = tuple(numbers("depths", depths)), tuple(numbers("temperatures", temperatures, float))
-    for depth, temperature in product(*tried):
-        SampleOptions().changed(depth=depth, temperature=temperature, width=width)  # refuses what cannot be sampled
+    check_targets([model], json=json_file)
+    tried = tuple(numbers("depths", depths)), tuple(numbers("temperatures", temperatures, _temperatures))
+    for depth, asked in product(*tried):  # refuses what cannot be sampled
+        SampleOptions().changed(depth=depth, width=width, **temperature_settings(asked))
     with locked(folder):  # a training would write its own settings over those that are chosen here
         solver = loading.load(folder)
         if not allow_other_data:
@@ -137,4 +129,12 @@ def tune(
         tuned = tune_settings(solver, Tuning(*tried, limit, accuracy), console, width=width, seed=seed)
         show_tuning(console, tuned)
         halting = {} if tuned.halt_at is None else {"halt_at": tuned.halt_at}
-        change_eval_settings(folder, depth=tuned.chosen["depth"], temperature=tuned.chosen["temperature"], **halting)
+        change_eval_settings(folder, **tuned.settings, **halting)
+    about = {"model": model, "task": solver.task.name, "split": "validation", "split_hash": solver.task.split_hash()}
+    write_json(json_file, {**about, "width": width, "seed": seed, "limit": limit, **asdict(tuned)})
+
+
+def _temperatures(text: str) -> Temperatures:
+    """Parse a temperature, or those of the first and of the last step: 1.6:0.6."""
+    first, _, final = text.partition(":")
+    return float(first), float(final or first)

@@ -3,30 +3,13 @@
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 
-from gram.cli.options import (
-    AllowOtherData,
-    Device,
-    Figure,
-    JsonFile,
-    Loading,
-    Model,
-    Models,
-    Network,
-    Sampling,
-    Seed,
-    Split,
-    console,
-    numbers,
-    refuse_ignored,
-    resumable,
-    say,
-    write_json,
-)
+from gram.cli.common import console, numbers, refuse_ignored, resumable, say, write_json
+from gram.cli.options import AllowOtherData, Device, Figure, JsonFile, Loading, Model, Models, Sampling, Seed, Split
 from gram.cli.report import show_samples
 from gram.cli.targets import check_targets
 from gram.config import SampleOptions, settings_text
@@ -46,6 +29,9 @@ DRAWN = 100
 """Samples in a figure, at most."""
 MOVING, ROWS = 16, 4
 """Samples whose generation is drawn step by step: in an animation, in a figure."""
+Network = Annotated[
+    Literal["classifier", "inception"], typer.Option(help="Feature extractor: the shipped classifier, or Inception.")
+]
 
 
 def generate(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gram.cli.options import console, say
+from gram.cli.common import console, say
 from gram.config import parse_options
 from gram.errors import GramError
 from gram.experiments.queue import Job, Launcher, Submission, run_queue

@@ -32,12 +32,6 @@ def with_interval(metrics: dict[str, Any], name: str) -> str:
     return shown if bounds is None else f"{shown}\n{100 * bounds[0]:.1f}-{100 * bounds[1]:.1f}"
 
 
-def ideal_text(result: dict[str, Any]) -> str:
-    """Describe the coverage of ideal models on the inputs of a result, in the same weighting."""
-    uniform, one = percent(result["uniform_coverage"]), percent(result["deterministic_coverage"])
-    return f"A uniform sampler would cover {uniform}, a perfect deterministic model {one}."
-
-
 def show_result(console: Console, result: dict[str, Any]) -> None:
     """Print an evaluation as its task is scored, with every setting."""
     part = f"{result['inputs']:,} of {result['inputs_in_split']:,} inputs of the "
@@ -157,9 +151,12 @@ def results_text(results: dict[str, float]) -> str:
 def show_tuning(console: Console, tuned: Tuned) -> None:
     """Print every setting that was tried, and mark the chosen ones."""
     title = "validation split, headline weighting"
-    table = Table("depth", "temperature", "accuracy", "coverage", title=title, caption=ideal_text(tuned.chosen))
+    uniform, one = (percent(tuned.chosen[name]) for name in ("uniform_coverage", "deterministic_coverage"))
+    caption = f"A uniform sampler would cover {uniform}, a perfect deterministic model {one}."
+    table = Table("depth", "temperature", "accuracy", "coverage", title=title, caption=caption)
     for item in tuned.tried:
-        table.add_row(str(item["depth"]), str(item["temperature"]), *_tuned_shares(item, item is tuned.chosen))
+        temperature = " to ".join(str(t) for t in (item["temperature"], item["temperature_final"]) if t is not None)
+        table.add_row(str(item["depth"]), temperature, *_tuned_shares(item, item is tuned.chosen))
     console.print(table)
     if not tuned.halting:
         return

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 import typer
 from rich.table import Table
 
+from gram.cli.common import console, numbers, refuse_ignored, say
 from gram.cli.launching import Launching, check_none_failed
-from gram.cli.options import console, numbers, refuse_ignored, say
 from gram.cli.report import percent
 from gram.errors import GramError
-from gram.experiments.check import Compared, check_shipped
+from gram.experiments.check import check_shipped
 from gram.experiments.documents import outdated_documents, write_documents
 from gram.experiments.entry import Entry, Scale
 from gram.experiments.registry import ENTRIES, find_entry, select_runs
@@ -169,7 +169,10 @@ def _check() -> None:
         "model", "metric", "result file", "now", "may differ by", "inputs", "", title="shipped models, a tenth"
     )
     for each in compared:
-        table.add_row(*_texts(each))
+        values = (each.expected, each.found, each.allowed)
+        shown = (f"{value:.2f}" if each.metric == "fid" else percent(value) for value in values)
+        verdict = "agrees" if each.agrees else "DIFFERS"
+        table.add_row(each.model, each.metric.replace("_", " "), *shown, f"{each.count:,}", verdict)
     console.print(table)
     for name, reason in skipped.items():
         say(f"{name} was not measured: {reason}")
@@ -178,9 +181,3 @@ def _check() -> None:
         raise GramError(f"{len(wrong)} of {len(compared)} metrics do not agree with results/, {wrong[0].model} first.")
     if not compared:
         raise GramError("No shipped model could be measured: see above.")
-
-
-def _texts(each: Compared) -> tuple[str, ...]:
-    values = (each.expected, each.found, each.allowed)
-    shown = (f"{value:.2f}" if each.metric == "fid" else percent(value) for value in values)
-    return each.model, each.metric.replace("_", " "), *shown, f"{each.count:,}", "agrees" if each.agrees else "DIFFERS"

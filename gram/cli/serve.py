@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gram.cli.options import Device, console
+from gram.cli.common import console
+from gram.cli.options import Device
 from gram.errors import GramError
 from gram.files import shipped_models
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
-from gram.cli.options import WideSampling, resumable, say
+from gram.cli.common import resumable, say
+from gram.cli.options import WideSampling
 from gram.cli.report import answers_as_json
 from gram.errors import GramError
 from gram.inference.stream import weights_digest

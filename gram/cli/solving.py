@@ -8,7 +8,8 @@ import typer
 from rich.table import Table
 
 from gram.checkpoints.find import list_models
-from gram.cli.options import JsonFile, Model, WideSampling, console, refuse_ignored, say, write_json
+from gram.cli.common import console, refuse_ignored, say, write_json
+from gram.cli.options import JsonFile, Model, WideSampling
 from gram.cli.report import answers_as_json, results_text, show_answers, watch_search
 from gram.cli.solve_file import solve_file
 from gram.cli.targets import check_targets

@@ -5,21 +5,8 @@ from typing import Annotated
 
 import typer
 
-from gram.cli.options import (
-    AllowOtherData,
-    Figure,
-    JsonFile,
-    Limit,
-    Loading,
-    Model,
-    Models,
-    Seed,
-    Split,
-    console,
-    numbers,
-    say,
-    write_json,
-)
+from gram.cli.common import console, numbers, say, write_json
+from gram.cli.options import AllowOtherData, Figure, JsonFile, Limit, Loading, Model, Models, Seed, Split
 from gram.cli.report import show_study
 from gram.cli.targets import check_targets
 from gram.experiments.measures import with_most_solutions

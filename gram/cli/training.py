@@ -8,8 +8,9 @@ import typer
 from gram.checkpoints.find import find_model
 from gram.checkpoints.migrate import migrate
 from gram.checkpoints.published import import_checkpoint
+from gram.cli.common import console, say, write_json
 from gram.cli.launching import Launching, check_none_failed
-from gram.cli.options import AllowOtherData, JsonFile, RecipeName, console, say, write_json
+from gram.cli.options import AllowOtherData, JsonFile, RecipeName
 from gram.cli.report import show_result, show_sweep
 from gram.cli.sweep import check_jobs, plan, queued, summary
 from gram.cli.targets import check_targets

@@ -5,7 +5,7 @@ from typing import Any
 
 from gram.config import SampleOptions
 from gram.errors import GramError
-from gram.evaluation.bootstrap import Difference, paired_difference
+from gram.evaluation.bootstrap import paired_difference
 from gram.evaluation.metrics import PerInput, measure, metrics_of, weights_of
 from gram.evaluation.weighting import headline_text, weightings
 from gram.inference.sample import Progress, sample
@@ -36,9 +36,8 @@ def compare_outcomes(a: PerInput, b: PerInput, rows: Tokens) -> dict[str, Any]:
     for name in ("headline", "all_inputs"):
         weights = weights_of(every[name], shared)
         differences = {key: paired_difference(first[key], second[key], weights[key]) for key in shared}
-        found[name] = {key: _as_json(each) for key, each in differences.items()}
+        found[name] = {
+            key: {**asdict(each), "interval": list(each.interval), "clear": each.clear}
+            for key, each in differences.items()
+        }
     return found
-
-
-def _as_json(found: Difference) -> dict[str, Any]:
-    return {**asdict(found), "interval": list(found.interval), "clear": found.clear}

@@ -12,6 +12,8 @@ from gram.inference.sample import Trajectories, sample
 from gram.models.base import Trained
 from gram.progress import bar
 
+Temperatures = tuple[float, float]
+"""Those of the first and of the last step; in between the temperature changes linearly."""
 HALT_AT = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 """Thresholds of the halt head that are tried."""
 WIDTH = 20
@@ -25,7 +27,7 @@ class Tuning:
     """The settings among which `gram tune` chooses on the validation split."""
 
     depths: tuple[int, ...] = (8, 16)
-    temperatures: tuple[float, ...] = (1.0,)
+    temperatures: tuple[Temperatures, ...] = ((1.0, 1.0),)
     limit: int | None = None
     """validation inputs, the first ones"""
     accuracy: float = 0.99
@@ -44,11 +46,16 @@ class Tuned:
     halt_at: float | None
     """the chosen one; None if none is safe"""
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the chosen sampling options, as they are written into a model's."""
+        return {name: self.chosen[name] for name in ("depth", "temperature", "temperature_final")}
+
 
 def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: int = WIDTH, seed: int = 0) -> Tuned:
     """Evaluate every depth and temperature on the validation split, choose among them, and choose where to halt.
 
-    All depths and thresholds are read off the same trajectories.
+    All depths and thresholds are read off the same trajectories, where the temperature does not depend on the depth.
     """
     if trained.task.scoring != "solutions":
         raise GramError(
@@ -60,14 +67,14 @@ def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: 
     asked = examples.distinct(tuning.limit)
     tried: list[dict[str, Any]] = []
     best: tuple[dict[str, Any], Trajectories] | None = None
-    with bar(console, "sampling", len(asked.rows) * width * len(tuning.temperatures)) as advance:
-        for temperature in tuning.temperatures:
+    draws = _draws(tuning)
+    with bar(console, "sampling", len(asked.rows) * width * len(draws)) as advance:
+        for setting, depths in draws:
             # No halting, so that every depth of every trajectory is there to be read off.
-            options = SampleOptions(width, max(tuning.depths), temperature, seed=seed, keep_steps=True)
+            options = SampleOptions(width, max(depths), **setting, seed=seed, keep_steps=True)
             drawn = sample(trained.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=advance)
-            for depth in tuning.depths:
-                cut = score(trained.task, asked, drawn.at_depth(depth))
-                tried.append({"depth": depth, "temperature": temperature, **cut})
+            for depth in depths:
+                tried.append({"depth": depth, **setting, **score(trained.task, asked, drawn.at_depth(depth))})
             chosen = choose_setting(tried, tuning.accuracy)
             if best is None or best[0] is not chosen:
                 best = chosen, drawn.at_depth(chosen["depth"])
@@ -77,6 +84,21 @@ def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: 
     if "halt_at" in trained.model.supported:
         halting = [{"halt_at": at, **score(trained.task, asked, drawn.halting(at))} for at in HALT_AT]
     return Tuned(tried, chosen, halting, choose_halting(halting, chosen["accuracy_all_samples"]))
+
+
+def temperature_settings(temperatures: Temperatures) -> dict[str, Any]:
+    """Return the sampling options for the temperatures of the first and of the last step."""
+    first, final = temperatures
+    return {"temperature": first, "temperature_final": None if final == first else final}
+
+
+def _draws(tuning: Tuning) -> list[tuple[dict[str, Any], tuple[int, ...]]]:
+    """Return every temperature setting with the depths that can be read off the same trajectories."""
+    draws: list[tuple[dict[str, Any], tuple[int, ...]]] = []
+    for setting in map(temperature_settings, tuning.temperatures):
+        together = setting["temperature_final"] is None
+        draws += [(setting, depths) for depths in ([tuning.depths] if together else [(d,) for d in tuning.depths])]
+    return draws
 
 
 def choose_setting(tried: list[dict[str, Any]], accuracy: float) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def settings_grid(
     limit: int | None = None,
 ) -> dict[str, Any]:
     """Accuracy and coverage on the VALIDATION split over depths and temperatures, and the training's last metrics."""
-    tuning = Tuning(depths, temperatures, limit, accuracy=1)
+    tuning = Tuning(depths, tuple((t, t) for t in temperatures), limit, accuracy=1)
     tuned = tune_settings(measured.solver, tuning, measured.console, width=width)
     shown = ("depth", "temperature", "accuracy", "accuracy_all_samples", "coverage", "uniform_coverage", "intervals")
     records = [{name: item[name] for name in shown} for item in tuned.tried]

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gram import __version__
+from gram.checkpoints.find import find_model
+from gram.checkpoints.folder import WEIGHTS_FILE
+from gram.checkpoints.weights import read_header
 from gram.config import Recipe, load_recipe
 from gram.errors import GramError
 from gram.experiments.entry import Entry, Run, Scale
 from gram.experiments.queue import is_on_cluster
-from gram.files import locked, look_up, read_json, write_whole
+from gram.files import CONFIG_FILE, locked, look_up, read_json, write_whole
 
 RESULTS, RUNS = Path("results"), Path("runs") / "reproduce"
 """Below the current folder, which is a checkout of the repository."""
@@ -111,7 +114,7 @@ def state_of(entry: Entry, run: Run, seed: int) -> State:
         content = read_json(path)
         if content.get("note"):
             found: State = "reported"
-        elif not run.shipped and _differs(content, run, seed):
+        elif (_is_of_another_model if run.shipped else _differs)(content, run, seed):
             found = "outdated"
         else:
             return "done"
@@ -130,6 +133,21 @@ def _differs(content: dict[str, Any], run: Run, seed: int) -> bool:
     except GramError:
         return True
     return not _agree(content["settings"], now)
+
+
+def _is_of_another_model(content: dict[str, Any], run: Run, _seed: int) -> bool:
+    """Whether a result was measured on other weights than those that ship now, or sampled in another way."""
+    settings, weights = shipped_model(run)
+    return not _agree(
+        {**content["metrics"], "weights": content.get("weights", weights)}, settings | {"weights": weights}
+    )
+
+
+def shipped_model(run: Run) -> tuple[dict[str, Any], str | None]:
+    """Return the sampling settings of a shipped model with the run's changes, and the checksum of its weights."""
+    folder = find_model(run.shipped)
+    settings = read_json(folder / CONFIG_FILE)["recipe"]["eval"] | dict(run.sampling)
+    return settings, read_header(folder / WEIGHTS_FILE).sha256
 
 
 def _agree(old: Any, new: Any) -> bool:

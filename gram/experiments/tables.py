@@ -139,8 +139,11 @@ def _about(results: Sequence[Result]) -> list[str]:
 
 
 def _sampling(metrics: dict[str, Any]) -> str:
-    shown = {key: metrics[key] for key in ("depth", "steps", "width", "temperature") if metrics.get(key) is not None}
+    names = ("depth", "steps", "width", "temperature", "temperature_final")
+    shown = {key: metrics[key] for key in names if metrics.get(key) is not None}
     text = settings_text(shown).replace(" x width ", " x ").replace("depth ", "") or "-"
+    if metrics.get("halt"):
+        text += f", halted at {metrics['halt_at']}: {metrics['mean_steps']:.1f} steps"
     part = metrics.get("inputs", 0) < metrics.get("inputs_in_split", 0)
     return f"{text}; {metrics['inputs']:,} inputs" if part else text
 

@@ -14,7 +14,14 @@ from gram.checkpoints.folder import change_eval_settings
 from gram.evaluation.tune import Tuning, tune_settings
 from gram.experiments.entry import Entry, Run, Scale
 from gram.experiments.measures import MEASURES, Measured
-from gram.experiments.results import provenance, result_path, training_folder, training_recipe, write_result
+from gram.experiments.results import (
+    provenance,
+    result_path,
+    shipped_model,
+    training_folder,
+    training_recipe,
+    write_result,
+)
 from gram.files import read_json, write_json
 from gram.solver import Solver, load
 from gram.training import loop
@@ -31,7 +38,7 @@ def execute(
         for run in runs:
             solver = load(run.shipped)
             solver.check_data()
-            _measure(entry, run, seed, scale, console, solver, None, {})
+            _measure(entry, run, seed, scale, console, solver, None, {"weights": shipped_model(run)[1]})
         return
     folder = training_folder(first, seed)
     recipe = training_recipe(first, seed, threads=threads, extra=extra)
@@ -78,12 +85,11 @@ def _tuned(folder: Path, tuning: Tuning, console: Console) -> dict[str, Any]:
         found: dict[str, Any] = read_json(path)
         return found
     tuned = tune_settings(load(folder), tuning, console)
-    chosen = tuned.chosen
-    change_eval_settings(folder, depth=chosen["depth"], temperature=chosen["temperature"])
-    shown = ("depth", "temperature", "accuracy_all_samples", "coverage")
+    change_eval_settings(folder, **tuned.settings)
+    shown = (*tuned.settings, "accuracy_all_samples", "coverage")
     content = {
         "rule": asdict(tuning),
-        "chosen": {name: chosen[name] for name in shown},
+        "chosen": {name: tuned.chosen[name] for name in shown},
         "tried": [{name: item[name] for name in shown} for item in tuned.tried],
     }
     write_json(path, content)

@@ -19,6 +19,7 @@ from gram.models.rollout import Batch
 from gram.tasks.base import Task, Tokens
 
 FIRST_WAVE = 20
+"""Trajectories of the first wave; a search for one solution begins with a single one, which is mostly enough."""
 LARGEST_WAVE = 256
 FEWEST = 128
 """Verified samples before "all" may stop: a solution with a probability of 3% is then found in 49 cases of 50."""
@@ -84,7 +85,7 @@ class Search:
     def waves(self, largest: int = LARGEST_WAVE) -> Iterator[range]:
         """Yield the numbers of the trajectories to run next; `end_wave` follows each wave and may end the search."""
         limit = int(self.until.amount) if self.until.kind == "samples" else MOST
-        size, start = min(FIRST_WAVE, largest), 0
+        size, start = min(1 if self.until.kind == "first" else FIRST_WAVE, largest), 0
         while start < limit and not self.reason:
             stop = min(start + size, limit)
             self.make_room(stop - start)

@@ -19,8 +19,8 @@ from torch.autograd.function import once_differentiable
 
 from gram.models.layers import NORM_EPSILON, Linear, compiled_pays, gate, kernels, rms_norm, truncated_normal_
 
-COMPILED_LAYER = 2**15
-"""Size of a state from which a layer on a CPU uses `gram.models.constraint_kernels`."""
+COMPILED_LAYER = 2**14
+"""Size of a state from which a layer on a CPU uses `gram.models.constraint_kernels`: one 9 x 9 board with symbols."""
 
 
 class Sets(nn.Module):

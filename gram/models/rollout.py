@@ -67,7 +67,8 @@ def rows_at_once(per_row: int, free: int | None) -> int:
 def even_groups(model: "Reasoner", rows: int) -> list[range]:
     """Cut rows into equal groups that each pay a thread: a power of two, or more where groups would become too long."""
     c = model.config
-    numbers = sum(weight.numel() for weight in model.low.parameters())
+    # Weights of sets have a third axis, and few numbers to multiply: there are far fewer sets than positions.
+    numbers = sum(weight.numel() for weight in model.low.parameters() if weight.ndim == 2)
     flops = 2 * model.tokens * numbers * (c.low_steps + 1) * c.transitions
     fewest = max(-(-GROUP_FLOPS // flops), -(-GROUP_TOKENS // model.tokens))
     worth = 2 ** min(max(rows // fewest, 1).bit_length() - 1, MOST_GROUPS)

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 MOST_BOARDS = 6
 """Distinct solutions in a figure."""
+MOST_TRAJECTORIES, MOST_STEPS = 4, 7
+"""Rows and columns of a figure of trajectories."""
 
 
-def result_figure(result: "Result", path: Path | None = None) -> Figure:
+def result_figure(result: "Result", path: Path | None) -> Figure:
     """Draw the boards over the steps if the result has kept them, else its distinct solutions (or its best guess)."""
     if result.trajectories.step_outputs is not None:
         return trajectories_figure(result, path)
@@ -34,16 +36,14 @@ def result_figure(result: "Result", path: Path | None = None) -> Figure:
     return save_figure(figure, path, _summary(result))
 
 
-def trajectories_figure(
-    result: "Result", path: Path | None = None, *, trajectories: int = 4, columns: int = 7
-) -> Figure:
+def trajectories_figure(result: "Result", path: Path | None) -> Figure:
     """Draw the decoded boards over the supervision steps, one row per trajectory, with different ends if possible.
 
     Steps at which no board changes are left out.
     """
     history = result.trajectories.history[0]
-    chosen = _different_ends(result, trajectories)
-    shown = changing_steps(history[0, chosen], columns)
+    chosen = _different_ends(result, MOST_TRAJECTORIES)
+    shown = changing_steps(history[0, chosen], MOST_STEPS)
     size = (max(1.7 * (len(shown) + 1), 6), 1.9 * len(chosen) + 0.4)
     figure, grid = plt.subplots(len(chosen), len(shown) + 1, figsize=size, squeeze=False, layout="constrained")
     for row, trajectory in zip(grid, chosen, strict=True):
@@ -68,15 +68,11 @@ def _summary(result: "Result") -> str:
 
 def _different_ends(result: "Result", count: int) -> list[int]:
     """Trajectories that end in different verified solutions first, then others."""
-    outputs = result.trajectories.outputs[0]
-    seen: set[bytes] = set()
-    fresh = []
-    for i in np.flatnonzero(result.valid).tolist():
-        if outputs[i].tobytes() not in seen:
-            seen.add(outputs[i].tobytes())
-            fresh.append(i)
-    others = [i for i in range(len(outputs)) if i not in fresh]
-    return (fresh + others)[:count]
+    valid = np.flatnonzero(result.valid)
+    _, first = np.unique(result.trajectories.outputs[0][valid], axis=0, return_index=True)
+    fresh = valid[np.sort(first)]
+    others = np.setdiff1d(np.arange(len(result.valid)), fresh)
+    return [*fresh.tolist(), *others.tolist()][:count]
 
 
 def data_figure(task: Task, examples: Examples, shown: int, counts: Tokens | None, path: Path) -> None:

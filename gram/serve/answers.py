@@ -5,12 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gram.inference.estimate import Estimate, estimate
 from gram.inference.select import distinct
 from gram.models.base import Steps
 from gram.serve.run import Order, Outcome
 from gram.tasks.base import Task, Tokens
+
+Floats = NDArray[np.floating[Any]]
 
 DIGITS = 4
 """Digits after the point of values and latent states."""
@@ -25,24 +28,14 @@ def answer(order: Order, outcome: Outcome) -> dict[str, Any]:
     """Return the results in the form of `schemas.Answer`."""
     result, found = outcome.result, outcome.result.trajectories
     task = result.task
-    outputs = task.canonical(found.outputs[0])
-    verdict = task.verify(np.repeat(result.given[None], len(outputs), axis=0), outputs)
-    columns = {
-        "trajectory": outcome.numbers,
-        "output": outputs,
-        "value": _rounded(found.values[0]),
-        "confidence": _rounded(found.confidence[0]),
-        "steps": found.steps[0],
-        "valid": verdict.valid,
-        "conflicts": verdict.conflicts,
-    }
+    judged = _judged(task, order, outcome.numbers, found.outputs[0], found.values[0], found.confidence[0])
     solutions = zip(result.distinct, result.counts.tolist(), strict=True) if task.has_rules else ()
     return {
         "request_id": order.request_id,
         "model": order.model,
         "task": task.name,
         "given": result.given.tolist(),
-        "settings": settings_of(order) | {"width": len(outputs)},
+        "settings": settings_of(order) | {"width": len(outcome.numbers)},
         "checked": task.has_rules,
         "best": {
             "tokens": result.best.tolist(),
@@ -55,7 +48,7 @@ def answer(order: Order, outcome: Outcome) -> dict[str, Any]:
             for tokens, count in solutions
         ],
         "estimate": None if result.estimate is None else as_json(result.estimate),
-        "trajectories": _rows(columns),
+        "trajectories": _rows(judged | {"steps": found.steps[0]}),
         "stopped": result.stopped,
         "seconds": round(outcome.seconds, DIGITS),
     }
@@ -104,26 +97,16 @@ class Watch:
 
     def step(self, made: Steps) -> bytes:
         """Return the event of one supervision step of a block of trajectories."""
-        outputs = self.task.canonical(made.outputs)
-        verdict = self.task.verify(np.repeat(self.order.given[None], len(outputs), axis=0), outputs)
-        columns = {
-            "trajectory": made.trajectory,
-            "output": outputs,
-            "value": _rounded(made.values),
-            "confidence": _rounded(made.confidence),
-            "ended": made.ended,
-            "halted": made.halted,
-            "valid": verdict.valid,
-            "conflicts": verdict.conflicts,
-        }
+        columns = _judged(self.task, self.order, made.trajectory, made.outputs, made.values, made.confidence)
+        columns |= {"ended": made.ended, "halted": made.halted}
         if self.order.latent:
             columns["latent"] = _rounded(made.h.numpy())
         content = {"step": int(made.step[0]), "rows": _rows(columns)}
         if self.task.has_rules:
-            content["estimate"] = as_json(self._estimate(made.trajectory, outputs, verdict.valid))
+            content["estimate"] = as_json(self._estimate(made.trajectory, columns["output"], columns["valid"]))
         return event("step", content)
 
-    def _estimate(self, numbers: Tokens, outputs: Tokens, valid: "np.ndarray[Any, np.dtype[np.bool_]]") -> Estimate:
+    def _estimate(self, numbers: Tokens, outputs: Tokens, valid: NDArray[np.bool_]) -> Estimate:
         for number, output, right in zip(numbers.tolist(), outputs, valid.tolist(), strict=True):
             if right:
                 self.solved[number] = output
@@ -144,11 +127,27 @@ def small(made: Steps) -> Steps:
     return replace(made, outputs=made.outputs.astype(np.int16))
 
 
-def _rounded(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _judged(
+    task: Task, order: Order, numbers: Tokens, outputs: Tokens, values: Floats, confidence: Floats
+) -> dict[str, NDArray[Any]]:
+    """Verify outputs [rows, length] of trajectories [rows]; return what the page shows of them, by column."""
+    outputs = task.canonical(outputs)
+    verdict = task.verify(np.repeat(order.given[None], len(outputs), axis=0), outputs)
+    return {
+        "trajectory": numbers,
+        "output": outputs,
+        "value": _rounded(values),
+        "confidence": _rounded(confidence),
+        "valid": verdict.valid,
+        "conflicts": verdict.conflicts,
+    }
+
+
+def _rounded(values: Floats) -> Floats:
     return np.round(values.astype(np.float64), DIGITS)
 
 
-def _rows(columns: "dict[str, np.ndarray[Any, Any]]") -> list[dict[str, Any]]:
+def _rows(columns: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
     """Turn arrays, which share their first axis, into one dictionary per row."""
     lists = [array.tolist() for array in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]

@@ -57,8 +57,7 @@ def create_app(service: Service) -> Guard:
     _add_errors(app)
     _add_models(app, service)
     _add_probes(app, service)
-    assets = read_assets()
-    for path, asset in assets.items():
+    for path, asset in read_assets().items():
         app.add_api_route(path, _asset_route(asset), methods=["GET", "HEAD"], include_in_schema=False)
     paths = frozenset({str(getattr(route, "path", "")) for route in app.routes})
     return Guard(app, service.settings, service.metrics, paths)
@@ -117,7 +116,7 @@ async def _respond(service: Service, ask: schemas.Ask, request: Request) -> Resp
     with ExitStack() as stack:
         stack.enter_context(service.place())
         conversation = await service.open(ask, state["request_id"])
-        stack.callback(conversation.leave)
+        stack.callback(conversation.cancelled.set)
         if ask.stream:
             held = stack.pop_all()
 

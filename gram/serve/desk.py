@@ -21,7 +21,7 @@ from gram.serve.engine import Engine
 from gram.serve.errors import Overloaded, Refused, sentence
 from gram.serve.metrics import Metrics
 from gram.serve.run import Order, Outcome
-from gram.serve.schemas import Ask, SolveRequest, beyond_limits
+from gram.serve.schemas import Ask, SolveRequest
 from gram.serve.settings import Limits, Settings
 from gram.solver import Solver, load
 
@@ -84,8 +84,9 @@ class Desk:
         """Check a request for a model that is ready; raise `Refused` with one sentence if it is invalid."""
         limits, solver = self.settings.limits, self.solvers[ask.model]
         try:
-            if refusal := beyond_limits(ask, limits):
-                raise GramError(refusal)
+            for name, value, most in (("width", ask.width, limits.width), ("depth", ask.depth, limits.depth)):
+                if value is not None and value > most:
+                    raise GramError(f"{name} must be at most {most} here, not {value}.")
             given = parse(solver.task, ask.puzzle) if isinstance(ask, SolveRequest) else blank(solver.task)
             usual = {"width": min(solver.options.width, limits.width), "depth": min(solver.options.depth, limits.depth)}
             asked = {name: getattr(ask, name) for name in ("width", "depth", "temperature", "halt")}
@@ -114,6 +115,7 @@ class Conversation:
         self.loop = asyncio.get_running_loop()
         self.news: asyncio.Queue[object] = asyncio.Queue()
         self.cancelled = desk.engine.submit(order, self._notify)
+        """to be set when the client leaves, which frees the request's rows"""
 
     def _notify(self, item: object) -> None:
         """Forward an item; called in the engine's thread."""
@@ -149,10 +151,6 @@ class Conversation:
                     content["retry_after"] = item.retry_after
                 yield event("error", content)
                 return
-
-    def leave(self) -> None:
-        """Free the request's rows."""
-        self.cancelled.set()
 
 
 def _until(solver: Solver, text: str, limits: Limits) -> Until:

@@ -7,18 +7,13 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
-from gram.serve.errors import error_body
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gram.serve.errors import Refused, error_body
 from gram.serve.metrics import Metrics
 from gram.serve.settings import Settings
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_SECONDS = 10.0
 """A body that takes longer to arrive is not waited for."""
@@ -40,7 +35,7 @@ log = logging.getLogger("gram.serve")
 class Guard:
     """ASGI middleware around the whole app."""
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics, paths: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, paths: frozenset[str]) -> None:
         """Guard `app`; requests outside `paths` are counted together."""
         self.app, self.metrics, self.paths = app, metrics, paths
         self.most = settings.limits.body
@@ -65,41 +60,40 @@ class Guard:
             await send(message)
 
         try:
-            refusal, body = await self._check(scope, headers, receive)
-            if refusal is not None:
-                await _refuse(send_safely, *refusal, request_id)
+            try:
+                body = await self._checked_body(scope, headers, receive)
+            except Refused as error:
+                await _refusal(error, request_id)(scope, receive, send_safely)
             else:
                 await self.app(scope, _replay(body, receive), send_safely)
         except Exception as error:
             log.error("a request failed", exc_info=error, extra={"request_id": request_id})
             if not status:
-                await _refuse(send_safely, 500, "The service failed, and its log says why.", request_id)
+                failure = Refused("The service failed, and its log says why.", 500)
+                await _refusal(failure, request_id)(scope, receive, send_safely)
         finally:
             self._note(scope, request_id, status, time.perf_counter() - started)
 
-    async def _check(
-        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive
-    ) -> tuple[tuple[int, str] | None, bytes]:
-        """Return status and sentence of a refusal, if any, and the body."""
+    async def _checked_body(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        """Return the body; raise `Refused` for a request that must not reach the app."""
         if scope["path"].startswith(GUARDED) and not self._is_known(headers.get(b"authorization", b"")):
-            return (401, "This service wants a token: send it as 'Authorization: Bearer TOKEN'."), b""
-        too_large = (413, f"The body must have at most {self.most} bytes.")
+            raise Refused("This service wants a token: send it as 'Authorization: Bearer TOKEN'.", 401)
+        too_large = Refused(f"The body must have at most {self.most} bytes.", 413)
         announced = headers.get(b"content-length", b"0")
         if not announced.isdigit() or int(announced) > self.most:
-            return too_large, b""
-        body = b""
+            raise too_large
+        body, more = b"", True
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                more = True
                 while more:
                     message = await receive()
                     body += message.get("body", b"")
                     more = message.get("more_body", False)
                     if len(body) > self.most:
-                        return too_large, b""
-        except TimeoutError:
-            return (408, f"The body did not arrive within {BODY_SECONDS:g} seconds."), b""
-        return None, body
+                        raise too_large
+        except TimeoutError as error:
+            raise Refused(f"The body did not arrive within {BODY_SECONDS:g} seconds.", 408) from error
+        return body
 
     def _is_known(self, authorization: bytes) -> bool:
         if self.token is None:
@@ -138,23 +132,16 @@ def _request_id(given: bytes) -> str:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Return the body, which was already read, once; then the following messages, such as a disconnect."""
-    given = False
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return unread.pop() if unread else await receive()
 
     return replay
 
 
-async def _refuse(send: Send, status: int, text: str, request_id: str) -> None:
-    body = error_body(text, request_id)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    headers.append((b"connection", b"close"))  # what is left of a body must not be read as the next request
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _refusal(error: Refused, request_id: str) -> Response:
+    headers = {"connection": "close"}  # what is left of a body must not be read as the next request
+    if error.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return Response(error_body(str(error), request_id), error.status, headers, "application/json")

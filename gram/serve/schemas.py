@@ -4,8 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gram.serve.settings import Limits
-
 Name = Annotated[str, Field(min_length=1, max_length=200, description="A model of GET /v1/models.")]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1, description="Seed of all noise: equal requests get equal answers.")]
 UNTIL = (
@@ -147,12 +145,3 @@ class Status(BaseModel):
     """Whether the service is up."""
 
     status: Literal["ok", "ready", "loading", "stopping"]
-
-
-def beyond_limits(ask: Ask, limits: Limits) -> str | None:
-    """Return one sentence if the request asks for more than is allowed."""
-    for name, most in (("width", limits.width), ("depth", limits.depth)):
-        value = getattr(ask, name)
-        if value is not None and value > most:
-            return f"{name} must be at most {most} here, not {value}."
-    return None

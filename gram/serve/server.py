@@ -5,9 +5,9 @@ import ipaddress
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import NoReturn
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -73,14 +73,10 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     host, port = listener.getsockname()[:2]
     announce(f"http://{'[' + host + ']' if ':' in host else host}:{port}")
     # Uvicorn raises the signal again when it has stopped: the process has done what it asked for, so it ends with 0.
-    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server.run(sockets=[listener])
     if server.failure is not None:
         raise server.failure
-
-
-def _exit(_: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
 
 
 def _protocol(idle: float) -> type[H11Protocol]:

@@ -171,10 +171,8 @@ class MNIST(BinaryImages):
         return all(_own_file(name) or (cache_folder() / f"mnist/{name}.gz").is_file() for name in MNIST_FILES)
 
     def _read(self) -> tuple[LabelledImages, LabelledImages]:
-        content = {name: read_idx(_mnist_file(name)) for name in MNIST_FILES}
-        train = content["train-images-idx3-ubyte"], content["train-labels-idx1-ubyte"]
-        test = content["t10k-images-idx3-ubyte"], content["t10k-labels-idx1-ubyte"]
-        return LabelledImages(*train), LabelledImages(*test)
+        train, train_labels, test, test_labels = (read_idx(_mnist_file(name)) for name in MNIST_FILES)
+        return LabelledImages(train, train_labels), LabelledImages(test, test_labels)
 
 
 class Digits(BinaryImages):

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from gram.checkpoints import folder as checkpoint
+from gram.checkpoints import weights
 from gram.checkpoints.folder import CONFIG_FILE, FORMAT, WEIGHTS_FILE, change_eval_settings, load_model, save_model
 from gram.config import Recipe
 from gram.errors import GramError
@@ -248,7 +248,7 @@ def test_a_failed_write_leaves_the_old_files(saved: Path, recipe: Recipe, monkey
         path.write_bytes(before[WEIGHTS_FILE][:100])
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", half_then_fail)
+    monkeypatch.setattr(weights, "save_file", half_then_fail)
     with pytest.raises(OSError, match="no space"):
         save_model(saved, build(recipe, 1), recipe)
     assert contents(saved) == before  # the same files, and no temporary one beside them
@@ -272,7 +272,7 @@ def test_a_first_write_that_fails_leaves_no_file(
     def fail(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint, "save_file", fail)
+    monkeypatch.setattr(weights, "save_file", fail)
     with pytest.raises(KeyboardInterrupt):
         save_model(tmp_path / "new", build(recipe, 0), recipe)
     assert contents(tmp_path / "new") == {}

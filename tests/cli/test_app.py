@@ -55,7 +55,7 @@ def test_solving_until_the_first_solution_and_until_all(gram: Run, tmp_path: Pat
     report = tmp_path / "answers.json"
     code, out, _ = gram("solve", "nqueens-8", CORNER, "--until", "first", "--watch", "--json", report)
     assert code == 0
-    assert "step 1: 20 active trajectories" in out
+    assert "step 1: 1 active trajectories" in out
     assert "a solution was verified" in out
     answers = json.loads(report.read_text())
     assert answers["verified"]
@@ -185,7 +185,13 @@ def test_targets_that_cannot_be_written_are_refused_before_the_work(gram: Run, t
 
 
 def test_tune_refuses_before_sampling(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
-    for arguments in (["--depths", "0,2"], ["--temperatures", "1,-1"], ["--depths", "x"], ["--device", "banana"]):
+    for arguments in (
+        ["--depths", "0,2"],
+        ["--temperatures", "1,-1"],
+        ["--temperatures", "1:x"],
+        ["--depths", "x"],
+        ["--device", "banana"],
+    ):
         code, _, error = gram("tune", tiny_run, *arguments)
         assert code == 1, arguments
         assert one_sentence(error), error
@@ -202,12 +208,18 @@ def test_tune_refuses_before_sampling(gram: Run, tiny_run: Path, tmp_path: Path)
 def test_tune_writes_the_chosen_setting(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(tiny_run, copy)
-    code, out, _ = gram("tune", copy, "--depths", "1,3", "--temperatures", "0.5", "--width", 2)
+    found = tmp_path / "tuned.json"
+    code, out, _ = gram("tune", copy, "--depths", "1,3", "--temperatures", "0.5:0.25", "--width", 2, "--json", found)
     assert code == 0
+    report = json.loads(found.read_text())
+    assert [(item["depth"], item["temperature_final"]) for item in report["tried"]] == [(1, 0.25), (3, 0.25)]
+    assert report["chosen"] in report["tried"]
+    assert (report["split"], report["width"]) == ("validation", 2)
     assert "<- chosen" in out
+    assert "0.5 to 0.25" in out
     settings = json.loads((copy / "config.json").read_text())["recipe"]["eval"]
     assert settings["depth"] in (1, 3)
-    assert settings["temperature"] == 0.5
+    assert (settings["temperature"], settings["temperature_final"]) == (0.5, 0.25)
 
 
 def test_a_puzzle_from_standard_input(tiny_run: Path) -> None:

@@ -11,7 +11,14 @@ from rich.console import Console
 from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.evaluate import evaluate
-from gram.evaluation.tune import HALT_AT, HALTING_LOSS, Tuning, choose_halting, choose_setting, tune_settings
+from gram.evaluation.tune import (
+    HALT_AT,
+    HALTING_LOSS,
+    Tuning,
+    choose_halting,
+    choose_setting,
+    tune_settings,
+)
 from gram.models.reasoner import Reasoner
 from gram.solver import Solver
 from gram.tasks.nqueens import NQueens
@@ -45,21 +52,32 @@ def test_every_setting_has_the_figures_of_its_own_evaluation(
 ) -> None:
     solver = Solver(queens_model().eval(), queens, queens_recipe())
     console = Console(file=io.StringIO())
-    tuned = tune_settings(solver, Tuning((1, 3), (0.5, 1.0), limit=5, accuracy=0.9), console, width=4, seed=2)
+    tuned = tune_settings(
+        solver, Tuning((1, 3), ((0.5, 0.5), (1.0, 1.0), (1.5, 0.2)), limit=5, accuracy=0.9), console, width=4, seed=2
+    )
     tried = tuned.tried
     assert tuned.chosen == choose_setting(tried, 0.9)
-    assert f"{2 * 4 * 5} of {2 * 4 * 5}" in console.file.getvalue()
-    assert sorted((item["depth"], item["temperature"]) for item in tried) == [(1, 0.5), (1, 1.0), (3, 0.5), (3, 1.0)]
-    for item in tried:
-        options = solver.with_options(depth=item["depth"], temperature=item["temperature"], width=4, seed=2)
+    drawn = (1 + 1 + 2) * 4 * 5  # a falling temperature depends on the depth, so that both depths are sampled
+    assert f"{drawn} of {drawn}" in console.file.getvalue()
+    settled = [{name: item[name] for name in ("depth", "temperature", "temperature_final")} for item in tried]
+    assert settled == [
+        {"depth": 1, "temperature": 0.5, "temperature_final": None},
+        {"depth": 3, "temperature": 0.5, "temperature_final": None},
+        {"depth": 1, "temperature": 1.0, "temperature_final": None},
+        {"depth": 3, "temperature": 1.0, "temperature_final": None},
+        {"depth": 1, "temperature": 1.5, "temperature_final": 0.2},
+        {"depth": 3, "temperature": 1.5, "temperature_final": 0.2},
+    ]
+    for item, setting in zip(tried, settled, strict=True):
+        options = solver.with_options(**setting, width=4, seed=2)
         expected = evaluate(solver.model, queens, "validation", options, limit=5)
         for name in ("accuracy", "accuracy_all_samples", "coverage", "mean_steps", "headline_rows"):
             assert item[name] == pytest.approx(expected[name]), name
     assert [item["halt_at"] for item in tuned.halting] == list(HALT_AT)
     assert len({item["mean_steps"] for item in tuned.halting}) > 1 or tuned.chosen["depth"] == 1
     for item in tuned.halting:
-        settled = {name: tuned.chosen[name] for name in ("depth", "temperature")}
-        options = solver.with_options(**settled, width=4, seed=2, halt=True, halt_at=item["halt_at"])
+        setting = settled[tried.index(tuned.chosen)]
+        options = solver.with_options(**setting, width=4, seed=2, halt=True, halt_at=item["halt_at"])
         expected = evaluate(solver.model, queens, "validation", options, limit=5)
         for name in ("accuracy", "accuracy_all_samples", "coverage", "mean_steps"):
             assert item[name] == pytest.approx(expected[name]), name

@@ -1,6 +1,7 @@
 """Result files, the state of runs, and the tables, figures and documents that are made of them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gram.experiments.results import (
     load_results,
     provenance,
     result_path,
+    shipped_model,
     state_of,
     training_folder,
     training_recipe,
@@ -82,6 +84,22 @@ def test_a_file_has_six_digits_and_lists_of_numbers_on_one_line(here: Path) -> N
     text = Path("results/x/a.json").read_text()
     assert '"a": [0.123457, 1, null]' in text
     assert json.loads(text) == {"a": [0.123457, 1, None], "b": {"c": [[1, 2], [3.5, 0.0]]}}
+
+
+def test_a_result_of_a_shipped_model_is_outdated_when_the_model_or_its_sampling_changed(here: Path) -> None:
+    run = Run("puzzles", "nqueens-8", "nqueens-8/gram", shipped="nqueens-8", sampling={"halt": True})
+    settings, weights = shipped_model(run)
+    entry = replace(ENTRY, cpu=(run,))
+    path = result_path(entry, run, 0)
+    for content, state in (
+        ({"metrics": settings, "weights": weights}, "done"),
+        ({"metrics": settings}, "done"),  # older results do not say which weights
+        ({"metrics": settings, "weights": "other"}, "outdated"),
+        ({"metrics": settings | {"halt": False}, "weights": weights}, "outdated"),
+        ({"metrics": settings | {"temperature": 3.0}, "weights": weights}, "outdated"),
+    ):
+        write_result(path, content)
+        assert state_of(entry, run, 0) == state
 
 
 def test_the_state_of_a_run(here: Path) -> None:

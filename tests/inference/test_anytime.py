@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gram.errors import GramError
-from gram.inference.anytime import FIRST_WAVE, Until
+from gram.inference.anytime import FIRST_WAVE, Search, Until
 from gram.solver import Solver, load
 from gram.tasks.base import Tokens
 
@@ -48,9 +48,14 @@ def test_first_stops_at_a_verified_solution(solver: Solver, puzzle: Tokens) -> N
     result = solver.solve(puzzle, until="first")
     assert result.verified
     assert solver.task.verify(puzzle[None], result.best[None]).valid.all()
-    assert result.options.width == FIRST_WAVE
     assert result.trajectories.steps.max() < solver.options.depth
     assert "verified" in result.stopped
+
+
+def test_first_begins_with_one_trajectory_and_all_with_many(solver: Solver, puzzle: Tokens) -> None:
+    first, every = (Search(solver.task, puzzle, solver.options, Until(kind)).waves() for kind in ("first", "all"))
+    assert [len(next(first)) for _ in range(4)] == [1, 2, 4, 8]
+    assert [len(next(every)) for _ in range(2)] == [FIRST_WAVE, 2 * FIRST_WAVE]
 
 
 def test_all_finds_all_and_knows_how_many_there_are(solver: Solver, puzzle: Tokens) -> None:

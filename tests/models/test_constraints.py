@@ -17,8 +17,10 @@ from gram.errors import GramError
 from gram.files import read_json, write_json
 from gram.models import constraints
 from gram.models.constraints import ConstraintBlock, Sets
+from gram.models.layers import compiled_pays
 from gram.models.reasoner import Reasoner
 from gram.models.registry import build_model
+from gram.solver import load
 from gram.tasks.base import IGNORE, Structure, Task
 from gram.tasks.nqueens import NQueens
 from gram.tasks.sudoku.generated import SudokuHard
@@ -139,6 +141,13 @@ def test_compiled_loops_compute_the_same_layer(
     monkeypatch.setattr(constraints, "COMPILED_LAYER", 1)
     with torch.no_grad():  # nothing is kept, and every block uses the same memory
         assert_close(block(x), found[1][0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_shipped_network_is_sampled_by_compiled_loops_in_groups_of_several_boards() -> None:
+    model = load("sudoku-extreme", device="cpu").reasoner
+    one_board = torch.zeros(1, *model.state_shape)
+    assert compiled_pays(one_board, constraints.COMPILED_LAYER)
+    assert min(len(group) for group in model.groups(20)) >= 5
 
 
 def test_no_weight_depends_on_the_size_of_the_board(tiny_config: ConfigBuilder) -> None:

@@ -114,7 +114,7 @@ def test_queens_are_solved_and_counted(visit: Callable[..., Page]) -> None:
     assert distinct == page.locator("#found li").count() >= 2
     expect(page.locator("#estimate")).to_contain_text("in all")
     expect(page.locator("#wall .tile").first).to_have_attribute(
-        "aria-label", re.compile(r"Trajectory 1: step 8, value")
+        "aria-label", re.compile(r"Trajectory 1: step 16, value")
     )
 
 
@@ -167,8 +167,8 @@ def test_the_scrubber_goes_back_and_a_link_reproduces_the_run(visit: Callable[..
     run(page)
     found = int(page.locator("#found-count strong").inner_text())
     page.locator("#scrub").fill("1")
-    expect(page.locator("#step")).to_have_text("step 1 of 8")
-    expect(page.locator("#status")).to_contain_text("step 1 of 8")
+    expect(page.locator("#step")).to_have_text("step 1 of 16")
+    expect(page.locator("#status")).to_contain_text("step 1 of 16")
     assert int(page.locator("#found-count strong").inner_text()) < found
     again = visit(page.url.removeprefix(server.address))
     expect(again.locator("#keep")).to_be_visible(timeout=WAIT)
@@ -235,9 +235,9 @@ def test_everything_works_by_keyboard_alone(visit: Callable[..., Page]) -> None:
     expect(page.locator("#keep")).to_be_visible(timeout=WAIT)
     page.locator("#scrub").focus()
     page.keyboard.press("Home")
-    expect(page.locator("#step")).to_have_text("step 0 of 8")
+    expect(page.locator("#step")).to_have_text("step 0 of 16")
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#step")).to_have_text("step 1 of 8")
+    expect(page.locator("#step")).to_have_text("step 1 of 16")
 
 
 def test_a_deterministic_model_stands_beside_the_random_one(visit: Callable[..., Page]) -> None:

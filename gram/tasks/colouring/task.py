@@ -4,7 +4,7 @@ As in the paper, the graphs are Erdos-Renyi graphs that can be coloured, and an 
 has colourings; colours are named in order of first use, so that renaming them makes no second colouring.
 
 The paper does not state its edge probability. Its "7,002 training and 255 test instances" are read as training pairs
-and test graphs, and `colouring_data.PAPER` holds what agrees with that; docs/tasks.md says why.
+and test graphs, and `gram.tasks.colouring.data.PAPER` holds what agrees with that; docs/tasks.md says why.
 
 Isomorphic graphs are never in two splits: a model that has seen a graph under other vertex numbers has seen its answer.
 

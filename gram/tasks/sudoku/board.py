@@ -100,12 +100,10 @@ class SudokuBoard(Task):
         """
         if self.redig:
             chosen = generator.random(len(inputs)) < self.redig
-            inputs = np.where(chosen[:, None], self._redug(inputs, generator), inputs)
+            redug = self._redigger.redig((inputs - 1).astype(np.int8), generator) + 1
+            inputs = np.where(chosen[:, None], redug, inputs)
         symmetries = random_symmetries(self.size, len(inputs), generator)
         return symmetries.apply(inputs), symmetries.apply(targets)
-
-    def _redug(self, inputs: Tokens, generator: np.random.Generator) -> Tokens:
-        return self._redigger.redig((inputs - 1).astype(np.int8), generator).astype(np.int64) + 1
 
     @cached_property
     def _redigger(self) -> Redigger:

@@ -9,15 +9,7 @@ from gram.errors import GramError
 from gram.tasks.base import Examples, SplitName, Tokens, check_count, check_split
 from gram.tasks.store import Arrays, cached_arrays, file_hash
 from gram.tasks.sudoku.board import SudokuBoard, examples_of
-from gram.tasks.sudoku.files import (
-    TRAIN_FILES,
-    Puzzles,
-    distinct_puzzles,
-    extreme_file,
-    ratings_of,
-    rows_of,
-    user_file,
-)
+from gram.tasks.sudoku.files import TRAIN_FILES, Puzzles, distinct_puzzles, extreme_file, ratings_of, rows_of, user_file
 from gram.tasks.sudoku.neighbours import grow
 from gram.tasks.sudoku.symmetry import symmetric_pairs
 
@@ -175,7 +167,7 @@ class SudokuExtreme(SudokuBoard):
                     f"{others.place(row)}: this {later} {what} is a symmetry of the {earlier} {what} at "
                     f"{known.place(match)} ({len(pairs)} in all); drop_symmetric=true leaves them out."
                 )
-            splits[later] = others.without([row for row, _ in pairs])
+            splits[later] = others.take(np.setdiff1d(np.arange(len(others.lines)), [row for row, _ in pairs]))
 
     @property
     def _by_solution(self) -> bool:

@@ -51,11 +51,9 @@ class Puzzles:
             lines=np.concatenate([self.lines, np.zeros(len(puzzles), dtype=self.lines.dtype)]),
         )
 
-    def without(self, rows: list[int]) -> "Puzzles":
-        """Return the puzzles without these rows."""
-        keep = np.ones(len(self.lines), dtype=bool)
-        keep[rows] = False
-        return replace(self, puzzles=self.puzzles[keep], solutions=self.solutions[keep], lines=self.lines[keep])
+    def take(self, rows: NDArray[np.intp]) -> "Puzzles":
+        """Return the puzzles in these rows."""
+        return replace(self, puzzles=self.puzzles[rows], solutions=self.solutions[rows], lines=self.lines[rows])
 
 
 def extreme_file(*names: str) -> Path:
@@ -121,7 +119,7 @@ def distinct_puzzles(path: Path, lines: Tokens) -> Puzzles:
     """Read these lines in the order of the file; of equal puzzles only the first counts."""
     found = read_puzzles(path, np.sort(lines))
     _, first = np.unique(found.puzzles, axis=0, return_index=True)
-    return found.without(np.setdiff1d(np.arange(len(found.lines)), first).tolist())
+    return found.take(np.sort(first))
 
 
 def read_puzzles(path: Path, lines: Tokens) -> Puzzles:

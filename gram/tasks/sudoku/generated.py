@@ -73,19 +73,16 @@ class SudokuHard(SudokuBoard):
 
     @cached_property
     def _puzzles(self) -> Arrays:
-        total = sum(self._counts.values())
         settings = {
             "size": self.size,
-            "puzzles": total,
+            "puzzles": sum(self._counts.values()),
             "seed": self.seed,
             "min_rating": self.min_rating,
             "extra_givens": self.extra_givens,
         }
 
         def build() -> Arrays:
-            puzzles, solutions = hard_puzzles(
-                self.size, total, seed=self.seed, min_rating=self.min_rating, extra_givens=self.extra_givens
-            )
+            puzzles, solutions = hard_puzzles(**settings)
             return {"puzzles": puzzles, "solutions": solutions}
 
         return cached_arrays("sudoku-hard-1", settings, build)

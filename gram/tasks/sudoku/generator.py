@@ -3,19 +3,22 @@
 Everything follows from the seed, on any number of cores: the work is cut into chunks with a generator of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
+from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
 
 from gram.compiled import on_all_cores
 from gram.errors import GramError
-from gram.progress import bar
+from gram.progress import Advance, bar
 from gram.tasks.base import Tokens
 from gram.tasks.sudoku.redig import make_minimal, new_board
 from gram.tasks.sudoku.solver import Digits, Integers, geometry, solve
 from gram.tasks.sudoku.symmetry import canonical_puzzles, random_orders, random_symmetries
+
+Item = TypeVar("Item")
 
 CHUNK = 50
 CHUNKS_AT_ONCE = 8
@@ -42,18 +45,29 @@ def random_boards(size: int, boards: int, generator: np.random.Generator) -> Dig
 
 def distinct_boards(size: int, boards: int, seed: int) -> Digits:
     """Return this many different complete boards [boards, cells]."""
-    found: dict[bytes, Digits] = {}
+    chunks = (random_boards(size, 5000, np.random.default_rng([seed, chunk])) for chunk in count())
+    found = _distinct((zip(some, some, strict=True) for some in chunks), boards, patience=3)
+    if len(found) < boards:
+        raise GramError(f"only {len(found)} different {size}x{size} boards were found, not {boards}: ask for fewer")
+    return np.array(found)
+
+
+def _distinct(
+    chunks: Iterable[Iterable[tuple[Digits, Item]]], wanted: int, patience: int, advance: Advance | None = None
+) -> list[Item]:
+    """Return the first items, `wanted` at most, with different keys; stop if `patience` chunks bring nothing new."""
+    found: dict[bytes, Item] = {}
     silent = 0
-    for chunk in count():
+    for chunk in chunks:
         before = len(found)
-        for board in random_boards(size, 5000, np.random.default_rng([seed, chunk])):
-            found.setdefault(board.tobytes(), board)
-        if len(found) >= boards:
-            return np.array(list(found.values())[:boards])
+        for key, item in chunk:
+            found.setdefault(key.tobytes(), item)
+        if advance is not None:
+            advance(len(found) - before)
         silent = 0 if len(found) > before else silent + 1
-        if silent == 3:
-            raise GramError(f"only {len(found)} different {size}x{size} boards were found, not {boards}: ask for fewer")
-    raise AssertionError("unreachable")
+        if len(found) >= wanted or silent == patience:
+            break
+    return list(found.values())[:wanted]
 
 
 def minimal_puzzles(boards: Digits, generator: np.random.Generator) -> Digits:
@@ -116,29 +130,19 @@ def hard_puzzles(
 ) -> tuple[Digits, Digits]:
     """Return puzzles with one solution each, none a symmetry of another, and their solutions: both [puzzles, cells].
 
-    Args:
-        size: 4, 6 or 9.
-        puzzles: how many.
-        seed: of everything.
-        min_rating: guesses that `solve` must need at least.
-        extra_givens: add 0 to this many digits to each minimal puzzle; with 0 every puzzle is minimal.
+    `solve` needs at least `min_rating` guesses for each of them. Each is minimal, but for 0 to `extra_givens` digits
+    that are added.
     """
-    found: dict[bytes, tuple[Digits, Digits]] = {}
-    silent = 0
     with bar(Console(stderr=True), "generating puzzles", puzzles) as advance:
-        for some, solutions, forms in _chunks(size, seed, min_rating, extra_givens):
-            before = len(found)
-            for puzzle, solution, form in zip(some, solutions, forms, strict=True):
-                found.setdefault(form.tobytes(), (puzzle, solution))
-            advance(len(found) - before)
-            if len(found) >= puzzles:
-                break
-            silent = 0 if len(found) > before else silent + 1
-            if silent == CHUNKS_WITHOUT_NEWS:
-                raise GramError(
-                    f"only {len(found)} of {puzzles} {size}x{size} puzzles were found that need {min_rating} guesses "
-                    "and are no symmetries of each other: ask for fewer, a lower min_rating or more extra_givens"
-                )
-    pairs = list(found.values())[:puzzles]
+        chunks = (
+            zip(forms, zip(some, solutions, strict=True), strict=True)
+            for some, solutions, forms in _chunks(size, seed, min_rating, extra_givens)
+        )
+        pairs = _distinct(chunks, puzzles, CHUNKS_WITHOUT_NEWS, advance)
+    if len(pairs) < puzzles:
+        raise GramError(
+            f"only {len(pairs)} of {puzzles} {size}x{size} puzzles were found that need {min_rating} guesses "
+            "and are no symmetries of each other: ask for fewer, a lower min_rating or more extra_givens"
+        )
     shape = (len(pairs), size * size)
     return np.array([puzzle for puzzle, _ in pairs]).reshape(shape), np.array([s for _, s in pairs]).reshape(shape)

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from gram.compiled import on_all_cores
 from gram.progress import bar
-from gram.tasks.sudoku.redig import SETS, Board, new_board, rate, remove_given, walk
+from gram.tasks.sudoku.redig import SETS, Board, make_minimal, new_board, rate, walk
 from gram.tasks.sudoku.solver import MANY_GUESSES, Digits, Integers, candidates_of, compiled, search
 from gram.tasks.sudoku.trial import resists_trial
 
@@ -51,21 +51,18 @@ def random_orders(count: int, length: int) -> Integers:
 
 @compiled
 def neighbour(puzzle: Digits, board: Board, chosen: Digits) -> bool:
-    """Make a neighbour, in place, and write its only solution to `chosen`; False if it was given up.
+    """Make a neighbour of a puzzle [cells], in place, and write its only solution to `chosen` [cells].
 
-    Args:
-        puzzle: [cells] 0 for a blank.
-        board: of the puzzle.
-        chosen: [cells] takes the solution.
+    Returns False if it was given up.
     """
-    size = board.units.shape[1]
+    layout = board.layout
     (order,) = random_orders(1, len(puzzle))
-    digits = (1 << random_orders(len(puzzle), size)).astype(np.int32)
+    digits = (1 << random_orders(len(puzzle), layout.size)).astype(np.int32)
     puzzle[order[puzzle[order] > 0][0]] = 0
     candidates = np.empty(len(puzzle), dtype=np.int32)
     found = np.empty((SOLUTIONS, len(puzzle)), dtype=np.int8)
-    candidates_of(puzzle, size, candidates)
-    count, _ = search(candidates, board.peers, board.units, digits, found, SOLUTIONS, SEARCH_LIMIT)
+    candidates_of(puzzle, layout.size, candidates)
+    count, _ = search(candidates, layout, digits, found, SOLUTIONS, SEARCH_LIMIT)
     if count < 2:
         return False
     # The digits are tried in random order, so the last solution is as good a choice as any.
@@ -73,8 +70,8 @@ def neighbour(puzzle: Digits, board: Board, chosen: Digits) -> bool:
     if (chosen == board.solution).all():
         chosen[:] = found[0]
     for _ in range(MOST_ADDED + 1):
-        candidates_of(puzzle, size, candidates)
-        count, guesses = search(candidates, board.peers, board.units, digits, found[:2], 2, SEARCH_LIMIT)
+        candidates_of(puzzle, layout.size, candidates)
+        count, guesses = search(candidates, layout, digits, found[:2], 2, SEARCH_LIMIT)
         if count < 2:
             return guesses < SEARCH_LIMIT
         other = found[1] if (found[0] == chosen).all() else found[0]
@@ -86,15 +83,14 @@ def neighbour(puzzle: Digits, board: Board, chosen: Digits) -> bool:
 @compiled
 def is_as_hard(puzzle: Digits, board: Board, rating: int, aim: int, stubborn: bool) -> bool:
     """Tell whether a puzzle [cells] is as hard as the first of its family, of which `aim` and `stubborn` are known."""
-    return resists_trial(puzzle, board.peers, board.units) if stubborn else rating >= LAST_GATE * aim
+    return resists_trial(puzzle, board.layout) if stubborn else rating >= LAST_GATE * aim
 
 
 @compiled
 def climb(puzzle: Digits, board: Board, aim: int, stubborn: bool) -> tuple[int, bool]:
     """Make a puzzle [cells] minimal, and harder if that is promising, in place; return its rating and `is_as_hard`."""
     (order,) = random_orders(1, len(puzzle))
-    while remove_given(puzzle, order, board) >= 0:
-        pass
+    make_minimal(puzzle, order, board)
     rating = rate(puzzle, board, MANY_GUESSES)
     done = is_as_hard(puzzle, board, rating, aim, stubborn)
     for _ in range(ROUNDS):
@@ -110,12 +106,7 @@ def climb(puzzle: Digits, board: Board, aim: int, stubborn: bool) -> tuple[int, 
 def hard_neighbour(puzzle: Digits, board: Board, aim: int, stubborn: bool, seed: int) -> tuple[Digits, Digits, bool]:
     """Return a neighbour [cells], its solution [cells], and whether it is as hard as the first puzzle of its family.
 
-    Args:
-        puzzle: [cells] 0 for a blank.
-        board: of the puzzle.
-        aim: guesses that the first puzzle needs.
-        stubborn: whether the first puzzle resists trial and error.
-        seed: of all choices.
+    That puzzle needs `aim` guesses, and is `stubborn` if it resists trial and error.
     """
     np.random.seed(seed)  # numba's own, one for each thread
     hardest, of_hardest, highest = puzzle, board.solution, -1
@@ -124,7 +115,7 @@ def hard_neighbour(puzzle: Digits, board: Board, aim: int, stubborn: bool, seed:
         if not neighbour(other, board, solution):
             continue
         sets, found = np.zeros((SETS, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
-        other_board = Board(solution, sets, found, board.bits, board.peers, board.units, board.ascending)
+        other_board = Board(solution, sets, found, board.bits, board.layout)
         rating, done = climb(other, other_board, aim, stubborn)
         if done:
             return other, solution, True
@@ -160,7 +151,7 @@ def _family(
     """Return puzzles and solutions [cells], each a neighbour of the first puzzle or of an earlier one."""
     board = new_board(solution.copy())
     aim = rate(puzzle.copy(), board, MANY_GUESSES)
-    stubborn = resists_trial(puzzle, board.peers, board.units)
+    stubborn = resists_trial(puzzle, board.layout)
     family = [(puzzle.copy(), solution.copy())]
     while len(family) <= members:
         for _ in range(STARTS):

@@ -22,16 +22,7 @@ from rich.console import Console
 from gram.compiled import on_all_cores
 from gram.progress import bar
 from gram.tasks.store import Arrays, cached_arrays
-from gram.tasks.sudoku.solver import (
-    MANY_GUESSES,
-    Cells,
-    Digits,
-    Integers,
-    candidates_of,
-    compiled,
-    geometry,
-    search,
-)
+from gram.tasks.sudoku.solver import MANY_GUESSES, Digits, Geometry, Integers, candidates_of, compiled, geometry, search
 from gram.tasks.sudoku.symmetry import random_orders
 
 Masks = NDArray[np.uint64]
@@ -52,12 +43,10 @@ JUMP_CELLS = 2
 """Cells that a jump reveals."""
 SETS = 128
 """Unavoidable sets that are remembered for each board."""
-CHUNK = 16
-"""Puzzles whose versions are made at once."""
 
 
 class Board(NamedTuple):
-    """A complete board and what is known of its puzzles; a tuple, because numba takes no other record."""
+    """A complete board and what is known of its puzzles."""
 
     solution: Digits
     """[cells]"""
@@ -67,10 +56,7 @@ class Board(NamedTuple):
     """[1] how many unavoidable sets were found so far"""
     bits: Masks
     """[cells, 2] each cell as a set"""
-    peers: Cells
-    """of the geometry, as are the next two"""
-    units: Cells
-    ascending: Integers
+    layout: Geometry
 
 
 @compiled
@@ -96,18 +82,12 @@ def is_needed(cell: int, givens: Mask, board: Board) -> bool:
 
 @compiled
 def remove_given(puzzle: Digits, order: Integers, board: Board) -> int:
-    """Remove, in place, the first given without which the solution is still the only one.
+    """Remove from a puzzle [cells], in place, the first given of `order` [some cells] without which it stays unique.
 
     Two solutions differ in an unavoidable set of cells: every puzzle with one of these solutions needs a given there.
     So the sets that earlier searches found spare most of the later searches.
 
-    Args:
-        puzzle: [cells] 0 for a blank.
-        order: [some cells] to try.
-        board: of the puzzle.
-
-    Returns:
-        the cell, or -1 if every given is needed
+    Returns the cell, or -1 if every given is needed.
     """
     solution, sets = board.solution, board.sets
     found = np.empty((1, len(puzzle)), dtype=np.int8)
@@ -118,9 +98,9 @@ def remove_given(puzzle: Digits, order: Integers, board: Board) -> int:
         if puzzle[cell] == 0 or is_needed(cell, givens, board):
             continue
         puzzle[cell] = 0
-        candidates_of(puzzle, board.units.shape[1], candidates)
+        candidates_of(puzzle, board.layout.size, candidates)
         candidates[cell] ^= 1 << (solution[cell] - 1)
-        solutions, _ = search(candidates, board.peers, board.units, board.ascending, found, 1)
+        solutions, _ = search(candidates, board.layout, board.layout.ascending, found, 1)
         if solutions == 0:
             return int(cell)
         puzzle[cell] = solution[cell]
@@ -147,8 +127,8 @@ def rate(puzzle: Digits, board: Board, enough: int) -> int:
     nothing = np.empty((0, len(puzzle)), dtype=np.int8)
     guesses = 0
     for _ in range(2):
-        candidates_of(puzzle, board.units.shape[1], candidates)
-        _, more = search(candidates, board.peers, board.units, board.ascending, nothing, 2, enough - guesses)
+        candidates_of(puzzle, board.layout.size, candidates)
+        _, more = search(candidates, board.layout, board.layout.ascending, nothing, 2, enough - guesses)
         guesses += more
         puzzle = puzzle[::-1].copy()
     return guesses
@@ -156,13 +136,10 @@ def rate(puzzle: Digits, board: Board, enough: int) -> int:
 
 @compiled
 def walk(puzzle: Digits, orders: Integers, least: int, board: Board) -> None:
-    """Walk from a puzzle, in place, to others with the same only solution and as many givens.
+    """Walk from a puzzle [cells], in place, to others with the same only solution and as many givens.
 
-    Args:
-        puzzle: [cells] 0 for a blank.
-        orders: [steps, cells] each step reveals the first blank cell, and removes the next given that can go.
-        least: the rating that the puzzle must have after a step.
-        board: of the puzzle.
+    Each step, in an order of its own in `orders` [steps, cells], reveals the first blank cell and removes the next
+    given that can go. It is undone if the puzzle then has a rating below `least`.
     """
     for step in range(len(orders)):
         order = orders[step]
@@ -184,11 +161,8 @@ def walk(puzzle: Digits, orders: Integers, least: int, board: Board) -> None:
 def hardest_jump(puzzle: Digits, orders: Integers, board: Board) -> tuple[Digits, int]:
     """Return a puzzle [cells] with several other givens, the hardest of some, and its rating.
 
-    Args:
-        puzzle: [cells] 0 for a blank; returned itself, with rating 0, if nothing else is found.
-        orders: [jumps, cells] each jump reveals the first blank cells, and removes the givens that can go, old ones
-            first.
-        board: of the puzzle.
+    Each jump, in an order of its own in `orders` [jumps, cells], reveals the first blank cells and removes the givens
+    that can go, old ones first. If nothing else is found, the puzzle itself is returned, with rating 0.
     """
     hardest, highest = puzzle, 0
     for jump in range(len(orders)):
@@ -214,13 +188,9 @@ def _bits(cells: int) -> Masks:
 
 def new_board(solution: Digits) -> Board:
     """Return a complete board [cells] of whose puzzles nothing is known yet."""
-    nothing = np.zeros((SETS, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
-    return _with_layout(solution, *nothing)
-
-
-def _with_layout(solution: Digits, sets: Masks, found: NDArray[np.int64]) -> Board:
     layout = geometry(round(len(solution) ** 0.5))
-    return Board(solution, sets, found, _bits(layout.cells), layout.peers, layout.units, layout.ascending)
+    sets, found = np.zeros((SETS, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
+    return Board(solution, sets, found, _bits(layout.cells), layout)
 
 
 class Redigger:
@@ -257,13 +227,12 @@ class Redigger:
             "found": np.zeros((total, 1), dtype=np.int64),
         }
 
-        def fill_some(rows: range) -> None:
-            for row in rows:
-                self._fill(stock, row, difficulty, np.random.default_rng([seed, row]))
-            advance(len(rows))
+        def fill(row: int) -> None:
+            self._fill(stock, row, difficulty, np.random.default_rng([seed, row]))
+            advance(1)
 
         with bar(Console(stderr=True), "re-digging puzzles", total) as advance:
-            on_all_cores(fill_some, [range(start, min(start + CHUNK, total)) for start in range(0, total, CHUNK)])
+            on_all_cores(fill, list(range(total)))
         return stock
 
     def _fill(self, stock: Arrays, row: int, difficulty: float, generator: np.random.Generator) -> None:
@@ -281,7 +250,7 @@ class Redigger:
             seen.add(made.tobytes())
 
     def _board(self, stock: Arrays, row: int) -> Board:
-        return _with_layout(self._solutions[row], stock["sets"][row], stock["found"][row])
+        return new_board(self._solutions[row])._replace(sets=stock["sets"][row], found=stock["found"][row])
 
     def _orders(self, generator: np.random.Generator, *shape: int) -> Integers:
         return random_orders(generator, *shape, self._solutions.shape[1]).astype(np.int32)

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from gram.tasks.sudoku.solver import (
     PLACED,
-    Cells,
     Digits,
+    Geometry,
     Integers,
     candidates_of,
     compiled,
@@ -19,21 +19,12 @@ from gram.tasks.sudoku.solver import (
 
 
 @compiled
-def keep_digits(board: Digits, turns: Integers, peers: Cells, units: Cells, limit: int, candidates: Integers) -> int:
-    """Place the board's own digits in the order of `turns` [cells], each unless singles show a contradiction.
+def keep_digits(board: Digits, turns: Integers, layout: Geometry, limit: int, candidates: Integers) -> int:
+    """Place the digits of a board [cells] in the order of `turns` [cells], each unless singles show a contradiction.
 
-    Args:
-        board: [cells] digits, 0 for a blank.
-        turns: [cells] cells in the order in which they may keep their digit.
-        peers: of the geometry.
-        units: of the geometry.
-        limit: keep at most so many.
-        candidates: [cells] takes the possible digits as bits.
-
-    Returns:
-        how many digits were kept
+    `candidates` [cells] takes the possible digits as bits. Returns how many digits were kept, `limit` at most.
     """
-    candidates_of(np.zeros_like(board), units.shape[1], candidates)
+    candidates_of(np.zeros_like(board), layout.size, candidates)
     trial = np.empty_like(candidates)
     kept = 0
     for turn in range(len(turns)):
@@ -46,21 +37,21 @@ def keep_digits(board: Digits, turns: Integers, peers: Cells, units: Cells, limi
         elif candidates[cell] & bit and candidates[cell] & PLACED == 0:
             trial[:] = candidates
             trial[cell] = bit
-            if propagate(trial, peers, units):
+            if propagate(trial, layout.peers, layout.units):
                 candidates[:] = trial
                 kept += 1
     return kept
 
 
 @compiled
-def repair_all(boards: Digits, turns: Integers, peers: Cells, units: Cells, orders: Integers, repaired: Digits) -> None:
+def repair_all(boards: Digits, turns: Integers, layout: Geometry, orders: Integers, repaired: Digits) -> None:
     """Write a valid board [rows, cells] for each of `boards`; fewer digits are kept where they have no completion."""
     candidates = np.empty(boards.shape[1], dtype=np.int32)
     for row in range(len(boards)):
         limit, solutions = boards.shape[1], 0
         while solutions == 0:
-            kept = keep_digits(boards[row], turns[row], peers, units, limit, candidates)
-            solutions, _ = search(candidates, peers, units, orders[row], repaired[row : row + 1], 1)
+            kept = keep_digits(boards[row], turns[row], layout, limit, candidates)
+            solutions, _ = search(candidates, layout, orders[row], repaired[row : row + 1], 1)
             limit = kept // 2
 
 
@@ -78,5 +69,5 @@ def repair(boards: NDArray[Any], seeds: NDArray[Any]) -> Digits:
     turns = np.argsort(conflicts + chance[:, :, 0], axis=1).astype(np.int32)
     orders = (1 << np.argsort(chance[:, :, 1:], axis=2)).astype(np.int32)
     repaired = np.zeros_like(boards)
-    repair_all(boards, turns, layout.peers, layout.units, orders, repaired)
+    repair_all(boards, turns, layout, orders, repaired)
     return repaired

@@ -6,9 +6,10 @@ Boards are digits, row by row, with 0 for a blank: [rows, cells]. Everything is 
     solved.counts == 1                      # proper puzzles
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,8 @@ compiled = compile_cached()
 """Compiles a function with numba, on first use and once per machine; it runs without Python's global lock."""
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """Which cells of a board belong together."""
+class Geometry(NamedTuple):
+    """Which cells of a board belong together; a tuple, because numba takes no other record."""
 
     size: int
     """rows, columns, boxes and digits"""
@@ -171,20 +171,13 @@ def most_constrained(candidates: Integers) -> int:
 
 @compiled
 def search(
-    candidates: Integers,
-    peers: Cells,
-    units: Cells,
-    order: Integers,
-    found: Digits,
-    limit: int,
-    guess_limit: int = MANY_GUESSES,
+    candidates: Integers, layout: Geometry, order: Integers, found: Digits, limit: int, guess_limit: int = MANY_GUESSES
 ) -> tuple[int, int]:
     """Look for solutions until there are `limit`; return how many there are, and the number of guesses.
 
     Args:
         candidates: [cells] possible digits as bits; not changed.
-        peers: of the geometry.
-        units: of the geometry.
+        layout: of the board.
         order: [cells, size] bits in the order in which a cell tries its digits.
         found: [any number, cells] takes the solutions, as many as fit.
         limit: stop at this number of solutions.
@@ -196,14 +189,14 @@ def search(
     depth, count, guesses = 0, 0, 0
     while depth >= 0 and guesses < guess_limit:
         state = stack[depth]
-        if not propagate(state, peers, units):
+        if not propagate(state, layout.peers, layout.units):
             depth -= 1
             continue
         cell = most_constrained(state)
         if cell < 0:
             if count < len(found):
                 for k in range(cells):
-                    found[count, k] = bit_length(state[k] & ~PLACED)
+                    found[count, k] = math.frexp(state[k] & ~PLACED)[1]  # the position of the only bit, from 1
             count += 1
             if count == limit:
                 break
@@ -219,16 +212,6 @@ def search(
 
 
 @compiled
-def bit_length(mask: int) -> int:
-    """Return the position of the highest bit, counted from 1."""
-    length = 0
-    while mask:
-        mask >>= 1
-        length += 1
-    return length
-
-
-@compiled
 def first_in_order(mask: int, order: Integers) -> int:
     """Return the first of these bits that the mask has."""
     k = 0
@@ -238,16 +221,14 @@ def first_in_order(mask: int, order: Integers) -> int:
 
 
 @compiled
-def solve_all(
-    boards: Digits, peers: Cells, units: Cells, orders: Integers, limit: int, first: Digits, results: Integers
-) -> None:
+def solve_all(boards: Digits, layout: Geometry, orders: Integers, limit: int, first: Digits, results: Integers) -> None:
     """Search every board [rows, cells]; write the first solution [rows, cells], and solutions and guesses [rows, 2]."""
     candidates = np.empty(boards.shape[1], dtype=np.int32)
     for row in range(len(boards)):
-        candidates_of(boards[row], units.shape[1], candidates)
+        candidates_of(boards[row], layout.size, candidates)
         # Either one order for all boards or one for each.
         order = orders[row % len(orders)]
-        results[row] = search(candidates, peers, units, order, first[row : row + 1], limit)
+        results[row] = search(candidates, layout, order, first[row : row + 1], limit)
 
 
 @dataclass(frozen=True)
@@ -277,7 +258,7 @@ def solve(boards: NDArray[Any], *, limit: int = 2, orders: Integers | None = Non
 
     def solve_some(rows: slice) -> None:
         some_orders = layout.ascending[None] if orders is None else orders[rows]
-        solve_all(boards[rows], layout.peers, layout.units, some_orders, limit, first[rows], results[rows])
+        solve_all(boards[rows], layout, some_orders, limit, first[rows], results[rows])
 
     on_all_cores(solve_some, [slice(start, start + 256) for start in range(0, len(boards), 256)])
     return Solved(counts=results[:, 0], guesses=results[:, 1], first=first)
@@ -292,7 +273,7 @@ def list_solutions(board: NDArray[Any], *, limit: int, guess_limit: int = MANY_G
     candidates = np.empty(layout.cells, dtype=np.int32)
     candidates_of(np.ascontiguousarray(board, dtype=np.int8), layout.size, candidates)
     found = np.zeros((limit, layout.cells), dtype=np.int8)
-    count, guesses = search(candidates, layout.peers, layout.units, layout.ascending, found, limit, guess_limit)
+    count, guesses = search(candidates, layout, layout.ascending, found, limit, guess_limit)
     if count < limit and guesses >= guess_limit:
         raise GramError("it takes too long to find out whether the puzzle has one solution: add a given")
     return found[:count]

@@ -125,29 +125,20 @@ def _column_orders(size: int) -> Cells:
 
 
 @compiled
-def order_rows(keys: Integers, first: int, box_rows: int, order: Integers) -> None:
-    """Write the order of rows that starts with `first` and is otherwise ascending: in each band, and of the bands.
+def ascending_rows(keys: Integers, box_rows: int) -> Tokens:
+    """Return the order of rows [size] in which their keys [size] ascend: in each band, and of the bands by the first.
 
-    keys [size] are the digits of the first column, so they are all different.
+    The keys are the digits of the first column, so they are all different.
     """
-    size = len(keys)
-    for row in range(size):
-        place = 0
-        band, own_lead = row // box_rows, size
-        for other in range(band * box_rows, (band + 1) * box_rows):
-            own_lead = min(own_lead, keys[other])
-            place += other != row and (other == first or (row != first and keys[other] < keys[row]))
-        for start in range(0, size, box_rows):
-            lead = size
-            for other in range(start, start + box_rows):
-                lead = min(lead, keys[other])
-            place += box_rows * (start != band * box_rows and lead < own_lead)
-        order[place] = row
+    ranks = keys.copy()
+    for start in range(0, len(keys), box_rows):
+        ranks[start : start + box_rows] += 100 * keys[start : start + box_rows].min()
+    return np.argsort(ranks)
 
 
 @compiled
 def try_arrangement(
-    grid: Digits, given: Digits, rows: Integers, columns: Cells, labels: Integers, best: Digits, best_given: Digits
+    grid: Digits, given: Digits, rows: Tokens, columns: Cells, labels: Integers, best: Digits, best_given: Digits
 ) -> None:
     """Keep an arrangement of the board if it is smaller than the best, its digits first, then its pattern of givens."""
     size = len(rows)
@@ -186,7 +177,6 @@ def canonicalise(grid: Digits, given: Digits, box_rows: int, columns: Cells, bes
     size = len(grid)
     labels = np.zeros(size + 1, dtype=np.int32)
     keys = np.zeros(size, dtype=np.int32)
-    rows = np.zeros(size, dtype=np.int32)
     for first in range(size):
         for k in range(len(columns)):
             for column in range(size):
@@ -194,8 +184,8 @@ def canonicalise(grid: Digits, given: Digits, box_rows: int, columns: Cells, bes
             if second_row_is_larger(grid, first, box_rows, columns[k], labels, best):
                 continue
             for row in range(size):
-                keys[row] = labels[grid[row, columns[k, 0]]]
-            order_rows(keys, first, box_rows, rows)
+                keys[row] = labels[grid[row, columns[k, 0]]]  # 1 in the first row, the least
+            rows = ascending_rows(keys, box_rows)
             try_arrangement(grid, given, rows, columns[k], labels, best, best_given)
 
 

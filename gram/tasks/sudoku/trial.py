@@ -6,30 +6,29 @@ three quarters of Sudoku-Extreme's puzzles are of this kind, and hardly any that
 
 import numpy as np
 
-from gram.tasks.sudoku.solver import PLACED, Cells, Digits, candidates_of, compiled, propagate
+from gram.tasks.sudoku.solver import PLACED, Digits, Geometry, candidates_of, compiled, propagate
 
 
 @compiled
-def resists_trial(puzzle: Digits, peers: Cells, units: Cells) -> bool:
+def resists_trial(puzzle: Digits, layout: Geometry) -> bool:
     """Tell whether a puzzle [cells] with one solution is left unsolved when every candidate has been tried."""
-    size = units.shape[1]
     candidates, trial = np.empty(len(puzzle), dtype=np.int32), np.empty(len(puzzle), dtype=np.int32)
-    candidates_of(puzzle, size, candidates)
+    candidates_of(puzzle, layout.size, candidates)
     gone = 1
     while gone:
-        propagate(candidates, peers, units)
+        propagate(candidates, layout.peers, layout.units)
         gone, left = 0, 0
         for cell in range(len(candidates)):
             if candidates[cell] & PLACED:
                 continue
             left += 1
-            for digit in range(size):
+            for digit in range(layout.size):
                 bit = 1 << digit
                 if candidates[cell] & bit == 0 or candidates[cell] == bit:
                     continue
                 trial[:] = candidates
                 trial[cell] = bit
-                if not propagate(trial, peers, units):
+                if not propagate(trial, layout.peers, layout.units):
                     candidates[cell] ^= bit
                     gone += 1
         if left == 0:
