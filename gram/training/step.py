@@ -23,8 +23,8 @@ from gram.training.retarget import Retarget
 from gram.training.slots import SlotFeeder
 
 Tensors = dict[str, Tensor]
-CPU_MICRO_BATCH = 32
-"""Slots per micro-batch on a CPU: multiplies are large enough, and memory is reused sooner."""
+CPU_MICRO_BATCH = 64
+"""Slots per micro-batch on a CPU: 15% faster than 32 on N-Queens 8 for 10% more memory; 128 gains nothing more."""
 
 
 class Stepper(nn.Module):
