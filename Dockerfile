@@ -2,7 +2,7 @@
 #   docker build -t gram .
 #   docker run --rm -p 8000:8000 gram
 # With a token, and other models:
-#   docker run --rm -p 8000:8000 -v "$PWD/token:/run/token:ro" gram --token-file /run/token nqueens-8 sudoku-9
+#   docker run --rm -p 8000:8000 -v "$PWD/token:/run/token:ro" gram --token-file /run/token nqueens-8 sudoku-extreme
 FROM python:3.11-slim
 
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
@@ -24,4 +24,4 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
     CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8000/readyz')"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["gram", "serve", "--host", "0.0.0.0"]
-CMD ["nqueens-8", "nqueens-10", "sudoku-9", "sudoku-generation", "digits"]
+CMD ["nqueens-8", "nqueens-10", "sudoku-extreme", "sudoku-generation", "digits"]

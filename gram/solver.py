@@ -97,7 +97,8 @@ class Solver:
                 "This model has weights for every position of its board, so its size is fixed; "
                 "models with `mixing: constraints` solve boards of any size."
             )
-        name, options = self.recipe.task.name, {**self.recipe.task.options, "size": size}
+        own, other = self.recipe.task, self.task.other_sizes
+        name, options = (other, {"size": size}) if other else (own.name, {**own.options, "size": size})
         task = make_task(name, **options)
         recipe = self.recipe.model_copy(update={"task": TaskConfig(name=name, options=options)})
         model = build_model(recipe, vocab_size=task.vocab_size, length=task.length, structure=task.structure)

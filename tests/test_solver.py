@@ -272,6 +272,14 @@ def test_a_network_without_weights_for_positions_solves_boards_of_other_sizes(
         assert larger.model.state_dict()[name].equal(part)
 
 
+def test_the_shipped_sudoku_network_solves_small_boards() -> None:
+    small = gram.load("sudoku-extreme", size=4)
+    result = small.solve("1...34..2143.3.1", width=20)
+    assert result.verified
+    with pytest.raises(GramError, match="4"):
+        gram.load("sudoku-extreme", size=5)
+
+
 def test_other_networks_refuse_another_size(solver: Solver) -> None:
     with pytest.raises(GramError, match="mixing: constraints"):
         solver.resized(6)

@@ -106,6 +106,8 @@ class Task(ABC):
     """Rows and columns of the board, where the tokens are one."""
     puzzles: int = 0
     """Number of puzzle embeddings; 0 for tasks without puzzle ids."""
+    other_sizes: str = ""
+    """The task that has boards of other sizes; empty if it is this one, with another option `size`."""
 
     @property
     def structure(self) -> Structure:

@@ -299,7 +299,6 @@ def test_shipped_models_are_small() -> None:
         "mnist",
         "nqueens-8",
         "nqueens-10",
-        "sudoku-9",
         "sudoku-extreme",
         "sudoku-generation",
     ]
@@ -310,7 +309,7 @@ def test_shipped_models_are_small() -> None:
 
 def test_the_shipped_sudoku_model_solves_what_is_in_the_newspaper(gram: Run) -> None:
     puzzle = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
-    code, out, _ = gram("solve", "sudoku-9", puzzle, "--until", "first")
+    code, out, _ = gram("solve", "sudoku-extreme", puzzle, "--until", "first")
     assert code == 0
     assert "1 of 1 distinct solutions found and verified" in " ".join(out.split())
 

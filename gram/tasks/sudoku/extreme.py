@@ -20,6 +20,8 @@ class SudokuExtreme(SudokuBoard):
     With files of your own it is not that benchmark, and is called `sudoku-file`.
     """
 
+    other_sizes = "sudoku"
+
     def __init__(
         self,
         *,
