@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gram.models.layers import NORM_EPSILON, Linear, compiled_pays, gate, kernels, rms_norm, truncated_normal_
+from gram.models.layers import NORM_EPSILON, Linear, compiled_pays, gate, kernels, rms_norm, run, truncated_normal_
 
 COMPILED_LAYER = 2**14
 """Size of a state from which a layer on a CPU uses `gram.models.constraint_kernels`: one 9 x 9 board with symbols."""
@@ -76,7 +76,7 @@ class ConstraintBlock(nn.Module):
         """x [batch, positions, dim] -> the same shape."""
         if compiled_pays(x, COMPILED_LAYER):
             keep = torch.is_grad_enabled()  # inside of `apply` it is always off
-            return _Layer.apply(x, self.gate_up.weight, self.kinds, self.down.weight, self.sets, keep)  # type: ignore[no-any-return, no-untyped-call]
+            return run(_Layer, x, self.gate_up.weight, self.kinds, self.down.weight, self.sets, keep)  # type: ignore[no-any-return]
         gate_up = self.gate_up(x)
         for k, weight in enumerate(self.kinds):
             gate_up = gate_up + (self.sets.means(x, k) @ weight.T)[:, self.sets.index[k]]

@@ -3,6 +3,7 @@
 import importlib
 import math
 from collections.abc import Sequence
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +24,23 @@ COMPILED_ATTENTION, COMPILED_TOKENS = 2**17, 128
 
 CACHED_NUMBERS = 2**19
 """Roughly how many numbers of an intermediate result a core's cache holds; the speed hardly depends on it."""
+
+
+class _Forgets:
+    """What a forward pass is given to keep its tensors in, where no backward pass will ask for them."""
+
+    def save_for_backward(self, *_: Tensor) -> None:
+        """Keep nothing."""
+
+
+def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """Apply a function; without a gradient, its forward pass alone.
+
+    torch's bookkeeping takes ten times as long as the call, and holds Python's lock: threads would wait for each other.
+    """
+    if torch.is_grad_enabled():
+        return function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return function.forward(_Forgets(), *arguments)
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -86,6 +104,7 @@ def compiled_pays(x: Tensor, least: int) -> bool:
     return fits and not torch.compiler.is_compiling()
 
 
+@cache
 def kernels(name: str = "kernels") -> ModuleType:
     """`gram.models.kernels`, or another module of compiled loops, imported when it is first needed."""
     return importlib.import_module(f"gram.models.{name}")
@@ -95,7 +114,7 @@ def rms_norm(x: Tensor, axis: int = -1) -> Tensor:
     """Scale an axis to unit root mean square; no learned gain (as in HRM and TRM)."""
     if torch.compiler.is_compiling():  # the compiler fuses plain operations
         return x * (x.square().mean(dim=axis, keepdim=True) + NORM_EPSILON).rsqrt()
-    return _RmsNorm.apply(x, axis)  # type: ignore[no-any-return, no-untyped-call]
+    return run(_RmsNorm, x, axis)  # type: ignore[no-any-return]
 
 
 def gate(gate_up: Tensor, axis: int) -> Tensor:
@@ -103,7 +122,7 @@ def gate(gate_up: Tensor, axis: int) -> Tensor:
     if torch.compiler.is_compiling():
         first, second = gate_up.chunk(2, dim=axis)
         return F.silu(first) * second
-    return _Gate.apply(gate_up, axis)  # type: ignore[no-any-return, no-untyped-call]
+    return run(_Gate, gate_up, axis)  # type: ignore[no-any-return]
 
 
 def truncated_normal_(weight: Tensor, std: float) -> Tensor:
@@ -236,7 +255,7 @@ class Attention(nn.Module):
             heads = qkv.view(batch, new, 3, self.heads, dim // self.heads)
             turns = (torch.ones(new, dim // self.heads), torch.zeros(new, dim // self.heads))
             turns = turns if rope is None else (rope.cos[:new], rope.sin[:new])
-            return self.out(_Attend.apply(heads, *turns))  # type: ignore[no-any-return, no-untyped-call]
+            return self.out(run(_Attend, heads, *turns))  # type: ignore[no-any-return]
         qkv = qkv.view(batch, new, 3, self.heads, dim // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [batch, heads, new, head_dim]
         if rope is not None:

@@ -39,9 +39,10 @@ def multiply_tokens(weight: Tensor, x: Tensor) -> Tensor:
 
 def convolution_pays(x: Tensor, weight: Tensor) -> bool:
     """Whether a convolution is the faster multiply on this CPU, its preparation included."""
+    if torch.compiler.is_compiling() or not convolutions_are_faster():
+        return False
     fits = x.is_cpu and x.dtype == weight.dtype == torch.float32 and x.is_contiguous()
-    large = fits and x.numel() >= CONVOLUTION_NUMBERS and min(weight.shape) >= CONVOLUTION_WIDTH
-    return large and not torch.compiler.is_compiling() and convolutions_are_faster()
+    return fits and x.numel() >= CONVOLUTION_NUMBERS and min(weight.shape) >= CONVOLUTION_WIDTH
 
 
 @cache
