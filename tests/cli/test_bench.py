@@ -12,6 +12,7 @@ from gram.cli.bench import bench, count_flops, matmul_speed, share_of_peak
 from gram.cli.bench_report import LINES
 from gram.config import Recipe, load_recipe
 from gram.files import look_up
+from gram.models.reasoner import Reasoner
 from gram.tasks import make_task
 from gram.training.launch import make_fabric
 from gram.training.step import Trainer
@@ -36,6 +37,17 @@ def test_the_figures_add_up(queens_recipe: Callable[..., Recipe]) -> None:
     assert rate == pytest.approx(result["gflop_per_second"])
     # A median of ratios beside a ratio of bests: alike, not equal.
     assert result["share_of_peak"] == pytest.approx(rate / result["matmul_peak_gflop_per_second"], rel=0.8)
+
+
+def test_operations_of_rows_that_are_sampled_side_by_side_are_counted(
+    queens_recipe: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Reasoner, "groups", lambda self, rows: [range(rows // 2), range(rows // 2, rows)])
+    before = torch.get_num_threads()
+    try:
+        assert bench(queens_recipe(train={"threads": 2}), steps=1, puzzles=2)["inference"]["share_of_peak"] > 0
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_share_of_the_peak_is_the_median_of_moments() -> None:
