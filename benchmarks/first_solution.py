@@ -1,4 +1,4 @@
-"""Seconds until a verified solution, puzzle after puzzle on one thread: median, 95th percentile, and what was not solved.
+"""Seconds until a verified solution, puzzle after puzzle on one thread: quantiles, and how many were solved.
 
 GRAM_DATA=... python benchmarks/first_solution.py FOLDER --split validation --limit 200 --json FILE
 """
@@ -41,7 +41,8 @@ def main() -> None:
         trajectories.append(search.found.steps.shape[1])
         solved.append(bool(search.reason == "a solution was verified"))
         if number % 20 == 0:
-            print(f"{number} of {len(data.inputs)}: {sum(solved)} solved, median {np.median(seconds):.2f} s", flush=True)
+            done = f"{number} of {len(data.inputs)}"
+            print(f"{done}: {sum(solved)} solved, median {np.median(seconds):.2f} s", flush=True)
     result = {
         "model": arguments.model,
         "split": arguments.split,

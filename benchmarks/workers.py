@@ -50,8 +50,11 @@ def main() -> None:
             found[workers] = sample(solver.model, inputs, options)
             times.append(time.perf_counter() - started)
             speed = flops / 1e9 / times[-1]
-            print(f"{workers} worker(s): {times[-1]:.1f} s, {speed:.0f} GFLOP/s, {speed / peak:.1%} of the peak of "
-                  f"{peak:.0f} GFLOP/s", flush=True)
+            print(
+                f"{workers} worker(s): {times[-1]:.1f} s, {speed:.0f} GFLOP/s, {speed / peak:.1%} of the peak of "
+                f"{peak:.0f} GFLOP/s",
+                flush=True,
+            )
     same = all(np.array_equal(drawn.outputs, found[1].outputs) for drawn in found.values())
     ratio = np.median(seconds[1]) / np.median(seconds[every])
     print(f"ratio {ratio:.2f} ({len(inputs)} inputs, {arguments.depth} x {arguments.width}); identical: {same}")

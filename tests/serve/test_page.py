@@ -38,7 +38,8 @@ def models(queens_recipe: Callable[..., Recipe], tmp_path_factory: pytest.TempPa
     subprocess.run([*command, *TINY_COLOURING.split()], check=True, capture_output=True, cwd=ROOT)
     eight = queens_recipe(task={"options": {"size": 8}}, model={"guidance": "none"}, eval={"depth": 8})
     save_random_model(eight, folder / "trm")
-    return ["nqueens-8", "sudoku-extreme", "sudoku-generation", "digits", str(folder / "colouring"), str(folder / "trm")]
+    shipped = ["nqueens-8", "sudoku-extreme", "sudoku-generation", "digits"]
+    return [*shipped, str(folder / "colouring"), str(folder / "trm")]
 
 
 @pytest.fixture(scope="module")
