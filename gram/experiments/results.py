@@ -138,7 +138,7 @@ def _differs(content: dict[str, Any], run: Run, seed: int) -> bool:
 def _is_of_another_model(content: dict[str, Any], run: Run, _seed: int) -> bool:
     """Whether a result is of another recipe or other weights than those that ship now, or sampled in another way."""
     settings, weights = shipped_model(run)
-    return content["recipe"] != run.recipe or not _agree(
+    return content.get("recipe", run.recipe) != run.recipe or not _agree(
         {**content["metrics"], "weights": content.get("weights", weights)}, settings | {"weights": weights}
     )
 

@@ -52,7 +52,7 @@ _VALID_BOARDS = Entry(
     measure="generation",
     measuring={"count": 1000},
     columns=(
-        Column("valid", "validity"),
+        Column("valid", "validity", digits=2),
         Column("distinct among valid", "uniqueness"),
         Column("new among distinct", "novelty"),
         Column("conflicts per board", "conflicts", "number"),

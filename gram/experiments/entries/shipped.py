@@ -35,7 +35,7 @@ ENTRIES = (
             Column("coverage", "coverage", groups=(SOLVING,)),
             Column("all inputs: accuracy", "all_inputs.accuracy", groups=(SOLVING,)),
             Column("all inputs: coverage", "all_inputs.coverage", groups=(SOLVING,)),
-            Column("valid", "validity", groups=(GENERATING,)),
+            Column("valid", "validity", groups=(GENERATING,), digits=2),
             Column("distinct among valid", "uniqueness", groups=(GENERATING,)),
             Column("Inception Score", "inception_score", "number", (DRAWING,), digits=2),
             Column("FID", "fid", "number", (DRAWING,), digits=2),
