@@ -75,6 +75,9 @@ class Sampling(Loading):
     temperature_final: Annotated[
         float | None, sampling_option(help="The temperature moves linearly to this one over the depth.")
     ] = None
+    horizon: Annotated[
+        int | None, sampling_option(min=1, help="A larger depth divides so many steps into smaller ones.")
+    ] = None
     steps: Annotated[int | None, sampling_option(min=1, help="Diffusion models: sampling steps.")] = None
     top_p: Annotated[float | None, sampling_option(help="Autoregressive models: nucleus sampling threshold.")] = None
     seed: Seed = 0

@@ -26,6 +26,8 @@ class SampleOptions:
     """Scale of the noise: 0 follows the mean. Models that draw tokens: 0 takes the most probable one."""
     temperature_final: Finite | None = None
     """The temperature moves linearly to this one over the depth; None keeps it."""
+    horizon: Annotated[int, Field(ge=1)] | None = None
+    """Full steps that a trajectory is worth; a larger depth divides them into smaller ones. None: all are full."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Autoregressive models: draw from the most probable tokens that together have this probability."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0

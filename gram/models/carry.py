@@ -28,6 +28,12 @@ class State(NamedTuple):
         """Cut the gradient."""
         return State(self.h.detach(), None if self.l is None else self.l.detach())
 
+    def towards(self, other: "State", size: Tensor) -> "State":
+        """Go a fraction `size` [batch] of the way to another state."""
+        size = size[:, None, None]
+        low = None if self.l is None or other.l is None else torch.lerp(self.l, other.l, size)
+        return State(torch.lerp(self.h, other.h, size), low)
+
     @staticmethod
     def cat(states: "list[State]") -> "State":
         """Join along the batch."""

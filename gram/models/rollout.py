@@ -29,7 +29,7 @@ GROUP_FLOPS, GROUP_TOKENS = 2**30, 512
 MOST_GROUPS, GROUP_BATCHES = 5, 4
 """At most 2 to this power, unless a group would be longer than so many batches: a batch that refills stays full."""
 
-SHARED_OPTIONS = ("decode", "initial", "perturb", "halt_at")
+SHARED_OPTIONS = ("decode", "initial", "perturb", "halt_at", "horizon")
 """Options that all rows of a batch share; seed, depth, temperature and halt may differ between puzzles."""
 
 TRANSITION, INITIAL_H, INITIAL_L, PERTURB, DECODE = range(5)
@@ -169,7 +169,9 @@ class Batch:
         if options.perturb:
             state = State(state.h + options.perturb * normal(derive(key, PERTURB), *shape), state.l)
         first = torch.from_numpy(self.step * transitions).to(self.device)
-        self.state = self.model.step(state, self.e_x, self._noise(key), first_transition=first).state
+        size = self._step_size()
+        stepped = self.model.step(state, self.e_x, self._noise(key, size), first_transition=first).state
+        self.state = stepped if size is None else state.towards(stepped, size)
         logits = self.model.decoder.logits(self.state.h)
         if options.decode == "sample":
             # Gumbel-max with keyed noise: uniform from the normal's distribution function.
@@ -195,10 +197,22 @@ class Batch:
         key = torch.tensor([self.puzzles[number].key for number in puzzle.tolist()], dtype=torch.long)
         return derive(key, torch.from_numpy(trajectory), torch.from_numpy(step)).to(self.device)
 
-    def _noise(self, key: Tensor) -> Noise:
-        """Return the noise of every transition of a step with keys [rows], at each row's temperature."""
+    def _step_size(self) -> Tensor | None:
+        """Return the fraction of a step [rows] that each row goes, below 1 beyond its horizon; None if all are 1."""
+        if self.options.horizon is None or not (self.depth > self.options.horizon).any():
+            return None
+        return torch.from_numpy(np.minimum(1, self.options.horizon / self.depth).astype(np.float32)).to(self.device)
+
+    def _noise(self, key: Tensor, size: Tensor | None = None) -> Noise:
+        """Return the noise of every transition of a step with keys [rows], at each row's temperature.
+
+        Of steps of a size below 1, as many more are made: their noise is larger so that its variance adds up to the
+        same, as in the discretization of a stochastic differential equation.
+        """
         first, final = torch.from_numpy(self.temperatures).unbind(1)
         temperature = temperature_at(first, final, torch.from_numpy(self.step), torch.from_numpy(self.depth))
+        if size is not None:
+            temperature = temperature * size.cpu().rsqrt()
         if not self.model.guidance.noisy or not temperature.any():
             return lambda _transition: None
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gram.config import SampleOptions
 from gram.inference.sample import Trajectories, sample
+from gram.models.carry import State
 from gram.models.noise import derive, normal, puzzle_key, scaled
 from gram.models.reasoner import Reasoner
 from gram.models.rollout import TRANSITION
@@ -234,12 +235,15 @@ def test_step_codes_go_on_through_the_depth(tiny_model: ModelBuilder) -> None:
             assert np.array_equal(found.step_outputs[:, 0, step], expected)
 
 
-@pytest.mark.parametrize(("final", "expected_final"), [(None, 0.7), (0.1, 0.1)])
+@pytest.mark.parametrize(
+    ("final", "expected_final", "horizon", "size"),
+    [(None, 0.7, None, 1), (0.1, 0.1, None, 1), (0.1, 0.1, 3, 1), (0.1, 0.1, 2, 2 / 3), (None, 0.7, 1, 1 / 3)],
+)
 def test_a_trajectory_is_the_models_own_steps_and_its_figures_the_heads_of_the_last_state(
-    model: Reasoner, final: float | None, expected_final: float
+    model: Reasoner, final: float | None, expected_final: float, horizon: int | None, size: float
 ) -> None:
-    inputs, options = puzzles(3), replace(OPTIONS, width=2, temperature=0.7, temperature_final=final, seed=5)
-    temperatures = torch.linspace(0.7, expected_final, options.depth)
+    options = replace(OPTIONS, width=2, temperature=0.7, temperature_final=final, horizon=horizon, seed=5)
+    inputs, temperatures = puzzles(3), torch.linspace(0.7, expected_final, options.depth) / size**0.5
     shape = (model.tokens, model.config.dim)
     found = sample(model, inputs, options)
     for puzzle, trajectory in np.ndindex(3, 2):
@@ -248,7 +252,10 @@ def test_a_trajectory_is_the_models_own_steps_and_its_figures_the_heads_of_the_l
             for step in range(options.depth):
                 key = derive(keys_of(inputs[puzzle], 5, trajectory, step), TRANSITION)
                 noise = [normal(derive(key, t), *shape) for t in range(model.config.transitions)]
-                state = model.step(state, e_x, scaled(noise.__getitem__, temperatures[step, None])).state
+                after = model.step(state, e_x, scaled(noise.__getitem__, temperatures[step, None])).state
+                assert state.l is not None
+                assert after.l is not None
+                state = State(state.h + size * (after.h - state.h), state.l + size * (after.l - state.l))
                 expected = model.decoder.logits(state.h).argmax(dim=-1)[0].tolist()
                 assert found.step_outputs[puzzle, trajectory, step].tolist() == expected
             readout = model.decoder.readout(state.h)
