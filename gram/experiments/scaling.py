@@ -1,8 +1,7 @@
-"""Accuracy over depth x width for every selection rule, from one pass over the same trajectories."""
+"""Accuracy over depth x width for every selection rule, each smaller setting from the trajectories of a larger one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from rich.console import Console
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
 from gram.evaluation.metrics import list_solutions, measure
-from gram.inference.sample import Trajectories, sample
+from gram.inference.sample import Trajectories, sample_depths, sharing_depths
 from gram.inference.select import RULES
 from gram.plots.style import STYLES, log_axis, save_figure
 from gram.progress import bar
@@ -33,17 +32,19 @@ def scaling_study(
     split: Any = "test",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Sample once at the largest depth and width, and evaluate every smaller one on the same trajectories."""
+    """Evaluate every depth and width on the trajectories of the largest ones.
+
+    A depth has trajectories of its own where the temperature changes over the depth.
+    """
     task = solver.task
     if task.scoring != "solutions":
         raise GramError(f"Task {task.name} has no accuracy and coverage to measure.")
-    if solver.options.temperature_final is not None:
-        raise GramError("Smaller depths are read off deeper trajectories, which needs a constant temperature.")
-    asked = task.split(split).distinct(limit)
-    options = replace(solver.options, depth=max(depths), width=max(widths), seed=seed, halt=False, keep_steps=True)
-    with bar(console, "sampling", len(asked.rows) * options.width) as advance:
-        found = sample(solver.reasoner, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=advance)
-    figures = score(task, asked, found)
+    asked, model = task.split(split).distinct(limit), solver.reasoner
+    options = replace(solver.options, width=max(widths), seed=seed)
+    total = len(asked.rows) * options.width * len(sharing_depths(model, options, depths))
+    with bar(console, "sampling", total) as advance:
+        drawn = dict(sample_depths(model, asked.inputs, options, depths, puzzle_ids=asked.puzzle_ids, progress=advance))
+    deepest = drawn[max(depths)]
     return {
         "task": task.name,
         "split": split,
@@ -51,23 +52,25 @@ def scaling_study(
         "inputs": len(asked.inputs),
         "seed": seed,
         "temperature": options.temperature,
+        "temperature_final": options.temperature_final,
         "parameters": solver.model.parameter_count,
-        "records": study(task, asked.inputs, found, depths, widths),
-        "by_solutions": figures["by_solutions"],
-        "by_width": {width: _by_number(task, asked, found.select(np.s_[:, :width])) for width in widths},
+        "records": study(task, asked.inputs, drawn.items(), widths),
+        "by_solutions": score(task, asked, deepest)["by_solutions"],
+        "by_width": {width: _by_number(task, asked, deepest.select(np.s_[:, :width])) for width in widths},
     }
 
 
 def study(
-    task: Task, inputs: Tokens, found: Trajectories, depths: Sequence[int], widths: Sequence[int]
+    task: Task, inputs: Tokens, drawn: Iterable[tuple[int, Trajectories]], widths: Sequence[int]
 ) -> list[dict[str, float | int | str]]:
-    """Return one record per depth x width: the accuracy of every rule, and the coverage."""
+    """Return one record per depth x width, given each depth's trajectories: accuracy by every rule, coverage."""
     solutions = [list_solutions(task, row) for row in inputs]
     records: list[dict[str, float | int | str]] = []
-    for depth, width in product(depths, widths):
-        here = measure(task, inputs, found.at_depth(depth).select(np.s_[:, :width]), solutions=solutions)
-        accuracy: dict[str, float] = {rule: float(valid.mean()) for rule, valid in here.selected.items()}
-        records.append({"depth": depth, "width": width, "coverage": float(here.coverage.mean()), **accuracy})
+    for depth, found in drawn:
+        for width in widths:
+            here = measure(task, inputs, found.select(np.s_[:, :width]), solutions=solutions)
+            accuracy: dict[str, float] = {rule: float(valid.mean()) for rule, valid in here.selected.items()}
+            records.append({"depth": depth, "width": width, "coverage": float(here.coverage.mean()), **accuracy})
     return records
 
 
