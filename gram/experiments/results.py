@@ -171,14 +171,21 @@ def is_running(run: Run, seed: int) -> bool:
 
 
 def expected_minutes(run: Run, entries: Iterable[Entry]) -> float | None:
-    """Return the CPU minutes of one training: as any result of the same training says, else as planned."""
+    """Return the CPU minutes of one training: as any result of the same training says, else as planned.
+
+    Results that were made with the user's own changes, such as fewer steps, say nothing about it.
+    """
     if run.shipped:
         return 0.0
     for entry in entries:
-        for path in sorted((RESULTS / entry.folder).glob(f"{run.training}-*seed*.json")):
-            training = read_json(path).get("training", {})
-            if training.get("cpu_minutes") is not None:
-                return float(training["cpu_minutes"])
+        for other in (*entry.cpu, *entry.paper):
+            if other.training != run.training or other.shipped:
+                continue
+            for seed in _seeds_found(entry, other):
+                content = read_json(result_path(entry, other, seed))
+                minutes = (content.get("training") or {}).get("cpu_minutes")
+                if minutes is not None and not content.get("extra"):
+                    return float(minutes)
     return run.minutes
 
 

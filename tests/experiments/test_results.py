@@ -129,6 +129,17 @@ def test_the_time_is_that_of_any_earlier_result_or_as_planned(here: Path) -> Non
     assert expected_minutes(GRAM, [ENTRY]) == 2.5
 
 
+def test_the_time_is_not_that_of_another_training_whose_name_begins_alike(here: Path) -> None:
+    other, measured_again = replace(GRAM, label="all-1"), replace(GRAM, variant="sample")
+    entry = replace(ENTRY, cpu=(*ENTRY.cpu, other, measured_again))
+    save(other, 0)
+    save(GRAM, 0, extra=["train.steps=3"])
+    assert expected_minutes(GRAM, [entry]) == 5
+    assert expected_minutes(other, [entry]) == 2.5
+    save(measured_again, 1, training={"cpu_minutes": 7.5})
+    assert expected_minutes(GRAM, [entry]) == 7.5
+
+
 def test_a_table_has_seeds_intervals_the_papers_values_and_what_is_missing(here: Path) -> None:
     save(TRM, 0)
     lines = entry_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu)).splitlines()
