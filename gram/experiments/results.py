@@ -43,8 +43,9 @@ class Result:
         return None if found is None else float(found)
 
     def interval(self, key: str) -> tuple[float, float] | None:
-        """Return its 95% interval, if there is one."""
-        found = look_up(self.metrics.get("intervals", {}), key)
+        """Return its 95% interval, if there is one: that of all_inputs.x stands in all_inputs.intervals."""
+        first, _, rest = key.partition(".")
+        found = look_up(self.metrics, f"intervals.{key}") or look_up(self.metrics, f"{first}.intervals.{rest}")
         return None if found is None else (float(found[0]), float(found[1]))
 
 

@@ -165,6 +165,20 @@ def test_a_table_has_seeds_intervals_the_papers_values_and_what_is_missing(here:
     assert "with `train.steps=3`" in entry_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu))
 
 
+def test_every_weighting_has_its_own_intervals() -> None:
+    content = content_of(GRAM, 0)
+    bounds = {"accuracy": [0.1, 0.3], "selection": {"vote": [0.5, 0.75]}}
+    content["metrics"]["all_inputs"] = {"accuracy": 0.2, "selection": {"vote": 0.625}, "intervals": bounds}
+    result = Result(GRAM, 0, content)
+    assert result.interval("accuracy") == (0.4, 0.6)
+    assert result.interval("selection.vote") == (0.7, 0.8)
+    assert result.interval("all_inputs.accuracy") == (0.1, 0.3)
+    assert result.interval("all_inputs.selection.vote") == (0.5, 0.75)
+    assert result.interval("coverage") is result.interval("all_inputs.coverage") is None
+    entry = replace(ENTRY, columns=(Column("all inputs: accuracy", "all_inputs.accuracy"),))
+    assert "| 20.0 [10.0, 30.0] |" in entry_table(entry, [GRAM], [result])
+
+
 def test_a_uniform_sampler_is_named_only_where_all_rows_have_one_split() -> None:
     same = [Result(run, 0, content_of(run, 0)) for run in (GRAM, TRM)]
     assert "a uniform sampler would cover 90.0%" in " ".join(entry_table(ENTRY, ENTRY.cpu, same).split())
