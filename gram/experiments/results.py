@@ -76,14 +76,11 @@ def training_recipe(run: Run, seed: int, *, threads: int, extra: Sequence[str] =
 
 def load_results(entry: Entry, runs: Iterable[Run]) -> list[Result]:
     """Return the results of these runs that are there, in their order."""
-    grid = _grid(entry)
     found = []
     for run in runs:
         mine = [Result(run, seed, read_json(result_path(entry, run, seed))) for seed in _seeds_found(entry, run)]
         made = [result for result in mine if not result.content.get("note")]
         found += made or mine  # a report is not averaged with results
-        if not mine and run.label in grid:
-            found.append(Result(run, int(grid[run.label].get("seed", 0)), grid[run.label]))
     return found
 
 
@@ -94,18 +91,6 @@ def _seeds_found(entry: Entry, run: Run) -> list[int]:
     pattern = re.compile(rf"{re.escape(run.name)}-seed(\d+)\.json")
     names = (path.name for path in (RESULTS / entry.folder).glob("*.json"))
     return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match is not None)
-
-
-def _grid(entry: Entry) -> dict[str, dict[str, Any]]:
-    """Return the cells of files that hold many small runs, as results by name (results/objective/grid-*.json)."""
-    cells = {}
-    for path in sorted((RESULTS / entry.folder).glob("grid-*.json")):
-        content = read_json(path)
-        for cell in content["cells"]:
-            about = {key: cell[key] for key in ("training", "inputs", "width")}
-            metrics = {"records": cell["validation"], **about}
-            cells[cell["name"]] = {**cell, "note": content["what"], "metrics": metrics}
-    return cells
 
 
 def state_of(entry: Entry, run: Run, seed: int) -> State:
@@ -119,8 +104,6 @@ def state_of(entry: Entry, run: Run, seed: int) -> State:
             found = "outdated"
         else:
             return "done"
-    elif run.label in _grid(entry):
-        return "done"
     else:
         found = "missing"
     return "running" if is_running(run, seed) else found

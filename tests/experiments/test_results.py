@@ -252,15 +252,8 @@ def test_nothing_is_written_outside_a_checkout(tmp_path: Path, monkeypatch: pyte
     assert recipe.read_text() == before
 
 
-def test_the_grid_of_the_objective_is_read_from_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cell_of_the_objectives_grid_that_was_measured_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     entry = find_entry("objective")
-    results = load_results(entry, entry.cpu)
-    cells = json.loads(Path("results/objective/grid-nqueens-8.json").read_text())["cells"]
-    assert {result.run.label for result in results} >= {cell["name"] for cell in cells}
-    table = objective_table(results)
-    assert "| last, 4.5 | no | 95.4 / 87.6 |" in table
-    cell = next(run for run in entry.cpu if run.label == "last-4.5-plain")
-    assert state_of(entry, cell, 0) == "done"
-    given = next(item["command"] for item in cells if item["name"] == "last-4.5-plain").split()[3:]
-    assert set(given) - set(cell.overrides) == {"train.threads=1"}  # the file's command is this run
+    assert [state_of(entry, run, 0) for run in entry.cpu].count("done") == 24
+    assert "| last, 4.5 | no | 95.4 / 87.6 |" in objective_table(load_results(entry, entry.cpu))
