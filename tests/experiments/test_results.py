@@ -25,7 +25,7 @@ from gram.experiments.results import (
     training_recipe,
     write_result,
 )
-from gram.experiments.tables import entry_table, objective_table
+from gram.experiments.tables import entry_table, objective_table, summary_table
 from gram.files import locked
 from gram.plots.paper import digest_of_figure
 
@@ -184,6 +184,15 @@ def test_a_uniform_sampler_is_named_only_where_all_rows_have_one_split() -> None
     assert "a uniform sampler would cover 90.0%" in " ".join(entry_table(ENTRY, ENTRY.cpu, same).split())
     other = [same[0], Result(TRM, 0, content_of(TRM, 0) | {"split_hash": "def"})]
     assert "uniform sampler" not in entry_table(ENTRY, ENTRY.cpu, other)
+
+
+def test_the_summary_has_what_ideal_models_would_cover(here: Path) -> None:
+    for seed, accuracy in ((0, 0.9), (1, 0.8)):
+        save(GRAM, seed, accuracy)
+    header, _, gram, *rest = summary_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu)).splitlines()
+    assert header.endswith("| accuracy | coverage | uniform sampler | perfect deterministic | the paper |")
+    assert gram.endswith("| 85.0 ± 7.1 | 40.0 ± 0.0 | 90.0 | 30.0 | 99.7 |")
+    assert rest == []  # TRM has no result
 
 
 def test_several_depths_are_several_rows(tmp_path: Path) -> None:
