@@ -42,7 +42,7 @@ def compare(
     for name, solver in solvers.items():
         with bar(console, f"sampling {name}", len(asked.rows) * options[name].width) as advance:
             judged[name] = outcomes(solver, asked, options[name], advance)
-    found = compare_outcomes(judged[a], judged[b], asked.rows)
+    found = compare_outcomes(judged[a], judged[b], asked.rows, (options[a].width, options[b].width))
     settings = {name: solver.supported(options[name]) for name, solver in solvers.items()}
     show_comparison(a, b, found, f"{task.name}, {len(asked.rows):,} inputs of the {split} split {task.split_hash()}")
     for label, name in (("A", a), ("B", b)):
@@ -52,8 +52,12 @@ def compare(
 
 
 def show_comparison(a: str, b: str, found: dict[str, Any], title: str) -> None:
-    """Print the differences in both weightings."""
+    """Print the differences in both weightings, and what ideal models would cover."""
     caption = f"headline: {found['headline_text']}. Intervals: 95%, paired bootstrap over the inputs."
+    ideal = found["ideal"]["headline"]
+    uniform = " or ".join(dict.fromkeys(percent(each["uniform_coverage"]) for each in ideal.values()))
+    one = percent(ideal["a"]["deterministic_coverage"])
+    caption += f"\nHeadline coverage: a uniform sampler would reach {uniform}, a perfect deterministic model {one}."
     table = Table("", "A", "B", "B - A", "95% interval", "", title=title, caption=caption)
     for weighting in ("headline", "all_inputs"):
         for name, each in found[weighting].items():

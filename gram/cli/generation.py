@@ -17,9 +17,9 @@ from gram.errors import GramError
 from gram.evaluation.generation import score_samples
 from gram.evaluation.image_scores import ImageScores, check_network, image_scores
 from gram.evaluation.likelihood import likelihood as measure
-from gram.experiments.images import image_rows, sharing
+from gram.experiments.images import image_rows
 from gram.inference import stream
-from gram.inference.sample import sample
+from gram.inference.sample import sample, sharing_depths
 from gram.plots.gallery import process_animation, process_figure, rows_figure, sheet_figure
 from gram.progress import bar
 from gram.solver import Solver
@@ -145,7 +145,7 @@ def images(
     options = _options_of_each(solvers, temperature=temperature, steps=steps, seed=seed)
     rows = []
     for name, solver in solvers.items():
-        total = count * len(sharing(solver, chosen_depths, options[name]))
+        total = count * len(sharing_depths(solver.model, options[name], chosen_depths))
         with bar(console, f"drawing {name}", total) as advance:
             rows += image_rows(
                 name,

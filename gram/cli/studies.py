@@ -9,8 +9,9 @@ from gram.cli.common import console, numbers, say, write_json
 from gram.cli.options import AllowOtherData, Figure, JsonFile, Limit, Loading, Model, Models, Seed, Split
 from gram.cli.report import show_study
 from gram.cli.targets import check_targets
+from gram.experiments.figures import scaling_figure
 from gram.experiments.measures import with_most_solutions
-from gram.experiments.scaling import scaling_figure, scaling_study
+from gram.experiments.scaling import scaling_study
 from gram.plots.latent import latent_figure, latent_paths
 
 
@@ -27,7 +28,11 @@ def scaling(
     json_file: JsonFile = None,
     allow_other_data: AllowOtherData = False,
 ) -> None:
-    """Measure accuracy over depth x width for every selection rule, from one pass over the same trajectories."""
+    """Measure accuracy over depth x width for every selection rule, and coverage.
+
+    Smaller settings are read off the trajectories of the largest one; where a model's temperature falls over the depth,
+    each depth is sampled by itself.
+    """
     check_targets(models, figure=figure, json=json_file)
     steps, many = numbers("depths", depths), numbers("widths", widths)
     studies = {}

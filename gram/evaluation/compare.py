@@ -7,7 +7,7 @@ from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation.bootstrap import paired_difference
 from gram.evaluation.metrics import PerInput, measure, metrics_of, weights_of
-from gram.evaluation.weighting import headline_text, weightings
+from gram.evaluation.weighting import headline_text, ideal_coverage, weightings
 from gram.inference.sample import Progress, sample
 from gram.inference.select import BY_HEADS, RULES
 from gram.models.base import Trained
@@ -24,10 +24,11 @@ def outcomes(trained: Trained, asked: Distinct, options: SampleOptions, progress
     return measure(task, asked.inputs, found, rules)
 
 
-def compare_outcomes(a: PerInput, b: PerInput, rows: Tokens) -> dict[str, Any]:
+def compare_outcomes(a: PerInput, b: PerInput, rows: Tokens, widths: tuple[int, int]) -> dict[str, Any]:
     """Return the differences of all metrics that both have, for inputs that stand for rows [inputs] each; JSON-ready.
 
-    `headline` and `all_inputs` are weightings (docs/tasks.md).
+    `headline` and `all_inputs` are weightings (docs/tasks.md). `ideal` has the coverage of ideal models in each of
+    them, with as many samples as A and B have (`widths`).
     """
     every = weightings(a.solutions, rows)
     first, second = metrics_of(a), metrics_of(b)
@@ -40,4 +41,10 @@ def compare_outcomes(a: PerInput, b: PerInput, rows: Tokens) -> dict[str, Any]:
             key: {**asdict(each), "interval": list(each.interval), "clear": each.clear}
             for key, each in differences.items()
         }
+    found["ideal"] = {
+        name: {
+            label: ideal_coverage(a.solutions, every[name], width) for label, width in zip("ab", widths, strict=True)
+        }
+        for name in ("headline", "all_inputs")
+    }
     return found

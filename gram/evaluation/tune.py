@@ -8,7 +8,7 @@ from rich.console import Console
 from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.evaluation.evaluate import score
-from gram.inference.sample import Trajectories, sample
+from gram.inference.sample import Trajectories, sample_depths, sharing_depths
 from gram.models.base import Trained
 from gram.progress import bar
 
@@ -66,23 +66,23 @@ def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: 
         raise GramError(f"The validation split of {trained.task.name} is empty, so settings cannot be compared.")
     asked = examples.distinct(tuning.limit)
     tried: list[dict[str, Any]] = []
-    best: tuple[dict[str, Any], Trajectories] | None = None
-    draws = _draws(tuning)
-    with bar(console, "sampling", len(asked.rows) * width * len(draws)) as advance:
-        for setting, depths in draws:
-            # No halting, so that every depth of every trajectory is there to be read off.
-            options = SampleOptions(width, max(depths), **setting, seed=seed, keep_steps=True)
-            drawn = sample(trained.model, asked.inputs, options, puzzle_ids=asked.puzzle_ids, progress=advance)
-            for depth in depths:
-                tried.append({"depth": depth, **setting, **score(trained.task, asked, drawn.at_depth(depth))})
-            chosen = choose_setting(tried, tuning.accuracy)
-            if best is None or best[0] is not chosen:
-                best = chosen, drawn.at_depth(chosen["depth"])
+    best: Trajectories | None = None
+    model, ids = trained.model, asked.puzzle_ids
+    plain = [SampleOptions(width, seed=seed, **temperature_settings(each)) for each in tuning.temperatures]
+    draws = sum(len(sharing_depths(model, options, tuning.depths)) for options in plain)
+    with bar(console, "sampling", len(asked.rows) * width * draws) as advance:
+        for options in plain:
+            setting = options.only(frozenset(("temperature", "temperature_final")))
+            drawn = sample_depths(model, asked.inputs, options, tuning.depths, puzzle_ids=ids, progress=advance)
+            for depth, found in drawn:
+                tried.append({"depth": depth, **setting, **score(trained.task, asked, found)})
+                if choose_setting(tried, tuning.accuracy) is tried[-1]:  # ties stay with an earlier one
+                    best = found
     assert best is not None, "there is at least one temperature"
-    chosen, drawn = best
+    chosen = choose_setting(tried, tuning.accuracy)
     halting = []
-    if "halt_at" in trained.model.supported:
-        halting = [{"halt_at": at, **score(trained.task, asked, drawn.halting(at))} for at in HALT_AT]
+    if "halt_at" in model.supported:
+        halting = [{"halt_at": at, **score(trained.task, asked, best.halting(at))} for at in HALT_AT]
     return Tuned(tried, chosen, halting, choose_halting(halting, chosen["accuracy_all_samples"]))
 
 
@@ -90,15 +90,6 @@ def temperature_settings(temperatures: Temperatures) -> dict[str, Any]:
     """Return the sampling options for the temperatures of the first and of the last step."""
     first, final = temperatures
     return {"temperature": first, "temperature_final": None if final == first else final}
-
-
-def _draws(tuning: Tuning) -> list[tuple[dict[str, Any], tuple[int, ...]]]:
-    """Return every temperature setting with the depths that can be read off the same trajectories."""
-    draws: list[tuple[dict[str, Any], tuple[int, ...]]] = []
-    for setting in map(temperature_settings, tuning.temperatures):
-        together = setting["temperature_final"] is None
-        draws += [(setting, depths) for depths in ([tuning.depths] if together else [(d,) for d in tuning.depths])]
-    return draws
 
 
 def choose_setting(tried: list[dict[str, Any]], accuracy: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from gram.evaluation.evaluate import evaluate
 from gram.experiments.entry import Run
 from gram.experiments.measures import MEASURES, Measured
 from gram.experiments.registry import find_entry
-from gram.experiments.results import Result, load_results
+from gram.experiments.results import Result, load_results, state_of
 from gram.files import look_up
 from gram.progress import bar
 from gram.solver import load
@@ -63,6 +63,12 @@ def check_shipped(console: Console) -> tuple[list[Compared], dict[str, str]]:
     for run in entry.cpu:
         if run.name not in results:
             skipped[run.name] = "there is no result file yet, which `gram reproduce shipped` makes"
+            continue
+        if state_of(entry, run, results[run.name].seed) == "outdated":
+            skipped[run.name] = (
+                "its result file is outdated (other weights or other sampling than what ships): "
+                f"`gram reproduce shipped --only {run.name}` measures it again"
+            )
             continue
         try:
             found += _compare(run, results[run.name], console)

@@ -2,15 +2,20 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
 from gram.experiments.entry import Entry, Run
 from gram.experiments.pictures import Shown, generation_process, trajectories
 from gram.experiments.results import Result
-from gram.plots.paper import COLOURS, MARKERS, Bar, Line, draw_bars, draw_lines, paper_figure, shade
-from gram.plots.style import log_axis
+from gram.inference.select import RULES
+from gram.plots.paper import COLOURS, COLUMN, MARKERS, STYLE, Bar, Line, draw_bars, draw_lines, paper_figure, shade
+from gram.plots.style import STYLES, log_axis, save_figure
 
 Draw = Callable[[Shown], None]
 BAR_HEIGHT = 0.19
@@ -91,27 +96,62 @@ def accuracy_and_coverage(shown: Shown) -> None:
 def depth_width(shown: Shown) -> None:
     """Accuracy (selected by value) over depth, a line for every width; deterministic models have one line."""
     for axes, group, here in shown.panels(HEIGHT):
-        for number, result in enumerate(here):
-            _width_lines(axes, result, number)
-        axes.set(xlabel="supervision steps", ylabel="solved, %", ylim=(None, 101))
-        axes.set_title(group, loc="left")
-        log_axis(axes, "x", 2)
-        axes.legend(ncols=2)
+        _depth_panel(axes, here, "value", title=group)
 
 
-def _width_lines(axes: Any, result: Result, number: int) -> None:
+def scaling_figure(studies: dict[str, dict[str, Any]], path: Path) -> None:
+    """Draw studies of models by name: accuracy by every rule over depth and width, coverage, and both by solutions."""
+    first = next(iter(studies.values()))
+    results = [
+        Result(Run(study["task"], Path(name).name, ""), study["seed"], {"metrics": study})
+        for name, study in studies.items()
+    ]
+    with plt.rc_context(STYLE):
+        columns = math.ceil((len(RULES) + 3) / 2)
+        figure, panels = plt.subplots(2, columns, figsize=(COLUMN * columns, 2.5 * HEIGHT), layout="constrained")
+        *rules, width, coverage, accuracy = panels.flat
+        for axes, rule in zip(rules, RULES, strict=True):
+            _depth_panel(axes, results, rule, title=f"selected by: {rule}")
+        lines = [_coverage_line(result, number) for number, result in enumerate(results)]
+        draw_lines(width, lines, title="at full depth", x="width", y="coverage, %")
+        width.set(ylim=(None, 101))
+        _solutions_panel(coverage, results, "coverage", title="at full depth and width")
+        _solutions_panel(accuracy, results, "accuracy_all_samples", title="at full depth and width")
+        title = f"{first['task']}, {first['inputs']} inputs of the {first['split']} split, seed {first['seed']}"
+        save_figure(figure, path, title)
+
+
+def _coverage_line(result: Result, number: int) -> Line:
+    """Return the coverage over the width at the largest depth."""
+    records = result.metrics["records"]
+    deepest = max(record["depth"] for record in records)
+    line = [record for record in records if record["depth"] == deepest]
+    points = [record["width"] for record in line], [100 * record["coverage"] for record in line]
+    return Line(result.run.row, *points, colour=number, style=number)
+
+
+def _depth_panel(axes: Axes, results: Sequence[Result], rule: str, *, title: str) -> None:
+    for number, result in enumerate(results):
+        _width_lines(axes, result, number, rule)
+    axes.set(xlabel="supervision steps", ylabel="solved, %", ylim=(None, 101))
+    axes.set_title(title, loc="left")
+    log_axis(axes, "x", 2)
+    axes.legend(ncols=2)
+
+
+def _width_lines(axes: Axes, result: Result, number: int, rule: str) -> None:
     records = result.metrics["records"]
     widths = sorted({record["width"] for record in records})
     same = all(
-        len({record["value"] for record in records if record["depth"] == depth}) == 1
+        len({record[rule] for record in records if record["depth"] == depth}) == 1
         for depth in {record["depth"] for record in records}
     )
     for place, width in enumerate(widths[:1] if same else widths):
         line = [record for record in records if record["width"] == width]
         axes.plot(
             [record["depth"] for record in line],
-            [100 * record["value"] for record in line],
-            ("-", "--", "-.", ":")[number % 4],
+            [100 * record[rule] for record in line],
+            STYLES[number % len(STYLES)],
             color="#000000" if same else shade(place, len(widths)),
             marker="." if not same else "x",
             label=result.run.row if same else f"{result.run.row}, N = {width}",
@@ -122,16 +162,22 @@ def _by_solutions(key: str, per_width: bool) -> Draw:
     """Return a figure of a metric against the number of solutions, a panel for every task."""
 
     def draw(shown: Shown) -> None:
-        label = "accuracy, %" if key == "accuracy_all_samples" else "coverage, %"
         for axes, group, here in shown.panels(HEIGHT):
-            each = [_solution_lines(result, number, key, per_width) for number, result in enumerate(here)]
-            lines = [line for some in each for line in some]
-            draw_lines(axes, lines, title=group, x="number of solutions", y=label)
-            axes.set(ylim=(-3, 103))
-            if max(max(line.x) for line in lines) > 20:
-                log_axis(axes, "x")
+            _solutions_panel(axes, here, key, per_width=per_width, title=group)
 
     return draw
+
+
+def _solutions_panel(
+    axes: Axes, results: Sequence[Result], key: str, *, per_width: bool = False, title: str = ""
+) -> None:
+    label = "accuracy, %" if key == "accuracy_all_samples" else "coverage, %"
+    each = [_solution_lines(result, number, key, per_width) for number, result in enumerate(results)]
+    lines = [line for some in each for line in some]
+    draw_lines(axes, lines, title=title, x="number of solutions", y=label)
+    axes.set(ylim=(-3, 103))
+    if max(max(line.x) for line in lines) > 20:
+        log_axis(axes, "x")
 
 
 def _solution_lines(result: Result, number: int, key: str, per_width: bool) -> list[Line]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gram.config import SampleOptions
 from gram.evaluation.image_scores import ImageScores, Network, image_scores
-from gram.inference.sample import Progress, sample
+from gram.inference.sample import Progress, sample_depths
 from gram.inference.stream import blank_input, generate
 from gram.solver import Solver
 
@@ -53,9 +53,7 @@ def image_rows(
     At a constant temperature all depths use the same trajectories, so they differ only in the number of steps.
     """
     if solver.model.recursive:
-        drawn: dict[int, NDArray[np.uint8]] = {}
-        for some in sharing(solver, depths, options):
-            drawn |= _by_depth(solver, count, some, options, progress)
+        drawn = _by_depth(solver, count, depths, options, progress)
     else:
         steps = options.steps or solver.model.sampling_steps or 1
         drawn = {steps: generate(solver, count, options, progress=progress)}
@@ -67,21 +65,14 @@ def image_rows(
     return rows
 
 
-def sharing(solver: Solver, depths: list[int], options: SampleOptions) -> list[list[int]]:
-    """Return the depths in groups that use the same trajectories; a model without depths has one group."""
-    cools = solver.model.recursive and options.temperature_final is not None
-    return [[depth] for depth in depths] if cools else [depths]
-
-
 def _by_depth(
     solver: Solver, count: int, depths: list[int], options: SampleOptions, progress: Progress | None
 ) -> dict[int, NDArray[np.uint8]]:
     """Images [count, length] at each depth."""
-    blocks = []
+    blocks: dict[int, list[NDArray[np.uint8]]] = {depth: [] for depth in depths}
+    model, blank = solver.model, blank_input(solver.task)
     for start in range(0, count, AT_ONCE):
-        width = min(AT_ONCE, count - start)
-        some = replace(options, depth=max(depths), width=width, halt=False, keep_steps=True)
-        outputs, *_ = sample(solver.model, blank_input(solver.task), some, first=start, progress=progress).history
-        blocks.append(outputs[0][:, np.array(depths) - 1].astype(np.uint8))
-    found = np.concatenate(blocks)
-    return {depth: found[:, column] for column, depth in enumerate(depths)}
+        some = replace(options, width=min(AT_ONCE, count - start))
+        for depth, found in sample_depths(model, blank, some, depths, first=start, progress=progress):
+            blocks[depth].append(found.outputs[0].astype(np.uint8))
+    return {depth: np.concatenate(parts) for depth, parts in blocks.items()}

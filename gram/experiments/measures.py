@@ -15,9 +15,9 @@ from gram.evaluation.evaluate import evaluate
 from gram.evaluation.generation import score_samples
 from gram.evaluation.tune import Tuning, tune_settings
 from gram.evaluation.votes import score_votes
-from gram.experiments.images import image_rows, sharing
+from gram.experiments.images import image_rows
 from gram.experiments.scaling import scaling_study
-from gram.inference.sample import sample
+from gram.inference.sample import sample, sharing_depths
 from gram.inference.stream import blank_input, generate
 from gram.plots.latent import latent_paths
 from gram.progress import bar
@@ -82,7 +82,8 @@ def images(measured: Measured, *, count: int, depths: tuple[int, ...]) -> dict[s
     """Inception Score and FID of images, by the shipped classifier; of a recursive model at several depths."""
     solver = measured.solver
     options = solver.with_options(**measured.sampling)
-    with bar(measured.console, "measuring", count * len(sharing(solver, list(depths), options))) as advance:
+    total = count * len(sharing_depths(solver.model, options, depths))
+    with bar(measured.console, "measuring", total) as advance:
         rows = image_rows(solver.task.name, solver, count=count, depths=list(depths), options=options, progress=advance)
     return {"records": [row.as_json() for row in rows], "samples": count}
 

@@ -43,8 +43,9 @@ class Result:
         return None if found is None else float(found)
 
     def interval(self, key: str) -> tuple[float, float] | None:
-        """Return its 95% interval, if there is one."""
-        found = look_up(self.metrics.get("intervals", {}), key)
+        """Return its 95% interval, if there is one: that of all_inputs.x stands in all_inputs.intervals."""
+        first, _, rest = key.partition(".")
+        found = look_up(self.metrics, f"intervals.{key}") or look_up(self.metrics, f"{first}.intervals.{rest}")
         return None if found is None else (float(found[0]), float(found[1]))
 
 
@@ -75,14 +76,11 @@ def training_recipe(run: Run, seed: int, *, threads: int, extra: Sequence[str] =
 
 def load_results(entry: Entry, runs: Iterable[Run]) -> list[Result]:
     """Return the results of these runs that are there, in their order."""
-    grid = _grid(entry)
     found = []
     for run in runs:
         mine = [Result(run, seed, read_json(result_path(entry, run, seed))) for seed in _seeds_found(entry, run)]
         made = [result for result in mine if not result.content.get("note")]
         found += made or mine  # a report is not averaged with results
-        if not mine and run.label in grid:
-            found.append(Result(run, int(grid[run.label].get("seed", 0)), grid[run.label]))
     return found
 
 
@@ -93,18 +91,6 @@ def _seeds_found(entry: Entry, run: Run) -> list[int]:
     pattern = re.compile(rf"{re.escape(run.name)}-seed(\d+)\.json")
     names = (path.name for path in (RESULTS / entry.folder).glob("*.json"))
     return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match is not None)
-
-
-def _grid(entry: Entry) -> dict[str, dict[str, Any]]:
-    """Return the cells of files that hold many small runs, as results by name (results/objective/grid-*.json)."""
-    cells = {}
-    for path in sorted((RESULTS / entry.folder).glob("grid-*.json")):
-        content = read_json(path)
-        for cell in content["cells"]:
-            about = {key: cell[key] for key in ("training", "inputs", "width")}
-            metrics = {"records": cell["validation"], **about}
-            cells[cell["name"]] = {**cell, "note": content["what"], "metrics": metrics}
-    return cells
 
 
 def state_of(entry: Entry, run: Run, seed: int) -> State:
@@ -118,8 +104,6 @@ def state_of(entry: Entry, run: Run, seed: int) -> State:
             found = "outdated"
         else:
             return "done"
-    elif run.label in _grid(entry):
-        return "done"
     else:
         found = "missing"
     return "running" if is_running(run, seed) else found
@@ -171,14 +155,21 @@ def is_running(run: Run, seed: int) -> bool:
 
 
 def expected_minutes(run: Run, entries: Iterable[Entry]) -> float | None:
-    """Return the CPU minutes of one training: as any result of the same training says, else as planned."""
+    """Return the CPU minutes of one training: as any result of the same training says, else as planned.
+
+    Results that were made with the user's own changes, such as fewer steps, say nothing about it.
+    """
     if run.shipped:
         return 0.0
     for entry in entries:
-        for path in sorted((RESULTS / entry.folder).glob(f"{run.training}-*seed*.json")):
-            training = read_json(path).get("training", {})
-            if training.get("cpu_minutes") is not None:
-                return float(training["cpu_minutes"])
+        for other in (*entry.cpu, *entry.paper):
+            if other.training != run.training or other.shipped:
+                continue
+            for seed in _seeds_found(entry, other):
+                content = read_json(result_path(entry, other, seed))
+                minutes = (content.get("training") or {}).get("cpu_minutes")
+                if minutes is not None and not content.get("extra"):
+                    return float(minutes)
     return run.minutes
 
 

@@ -13,6 +13,9 @@ NOT_YET = "not run yet"
 MARK = "†"
 """Marks the rows that have a note, such as results that were taken over from an earlier report."""
 
+IDEAL = {"uniform sampler": "uniform_coverage", "perfect deterministic": "deterministic_coverage"}
+"""Columns of the summary: the coverage of two models that are always right, on the same inputs."""
+
 
 def entry_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result], group: str = "") -> str:
     """Return the tables of all groups of an entry, or of one, with a sentence on the data above each."""
@@ -51,8 +54,8 @@ def _group_table(
 
 
 def summary_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result]) -> str:
-    """Return one short table of the rows that have results: two metrics, and the paper's values beside them."""
-    headers = ["task", "model", "parameters", "training", "accuracy", "coverage", "the paper"]
+    """Return one short table of the rows that have results: two metrics, ideal coverage, the paper's values."""
+    headers = ["task", "model", "parameters", "training", "accuracy", "coverage", *IDEAL, "the paper"]
     lines = [_line(headers), _rule(len(headers))]
     shown = (Column("accuracy", "accuracy"), Column("coverage", "coverage"))
     marks = _marks(results)
@@ -64,7 +67,8 @@ def summary_table(entry: Entry, runs: Sequence[Run], results: Sequence[Result]) 
             parameters, training, _ = _about(some)
             cells = (_cell(some, column) for column in shown)
             label = _label(run, run.row, some, marks)
-            lines.append(_line([run.group, label, parameters, training, *cells, paper or "-"]))
+            ideal = (_cell(some[:1], Column(header, key)) for header, key in IDEAL.items())  # the same for every seed
+            lines.append(_line([run.group, label, parameters, training, *cells, *ideal, paper or "-"]))
     return "\n\n".join(["\n".join(lines), *_notes(marks)])
 
 

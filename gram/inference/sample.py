@@ -1,6 +1,6 @@
 """Depth x width sampling from the prior: many trajectories per puzzle, each with its own noise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -166,3 +166,35 @@ def sample(
 
     side_by_side(draw, model.groups(puzzles * width), model.device)
     return found
+
+
+def sharing_depths(model: Model, options: SampleOptions, depths: Sequence[int]) -> list[list[int]]:
+    """Return the depths in groups that can be read off the same trajectories.
+
+    That is all of them, unless the temperature changes over the depth: then the noise of every step depends on the
+    depth, and each depth is sampled by itself.
+    """
+    first, last = options.temperatures
+    changes = first != last and "temperature_final" in model.supported
+    return [[depth] for depth in depths] if changes else [list(depths)]
+
+
+def sample_depths(
+    model: Model,
+    inputs: Tokens,
+    options: SampleOptions,
+    depths: Sequence[int],
+    *,
+    puzzle_ids: Tokens | None = None,
+    first: int = 0,
+    progress: Progress | None = None,
+) -> Iterator[tuple[int, Trajectories]]:
+    """Yield each depth with its trajectories, which keep their steps and do not halt; the rest is as in `sample`.
+
+    `progress` counts the trajectories of every group of `sharing_depths`.
+    """
+    for together in sharing_depths(model, options, depths):
+        deepest = replace(options, depth=max(together), halt=False, keep_steps=True)
+        found = sample(model, inputs, deepest, puzzle_ids=puzzle_ids, first=first, progress=progress)
+        for depth in together:
+            yield depth, found.at_depth(depth)

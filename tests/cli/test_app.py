@@ -79,18 +79,6 @@ def test_evaluation_by_every_rule_with_calibration(gram: Run, tiny_run: Path, tm
     assert 1 <= figures["resampling"]["effective_sample_size"]["1"] <= 4
 
 
-def test_scaling_and_latent_figures(gram: Run, tiny_run: Path, tmp_path: Path) -> None:
-    figure, report = tmp_path / "scaling.png", tmp_path / "scaling.json"
-    options = ("--depths", "1,2", "--widths", "1,3", "--limit", 4, "--figure", figure, "--json", report)
-    code, _, _ = gram("scaling", tiny_run, *options)
-    assert code == 0
-    assert figure.stat().st_size > 10_000
-    assert len(json.loads(report.read_text())[str(tiny_run)]["records"]) == 4
-    code, _, _ = gram("latent", tiny_run, "--width", 5, "--figure", tmp_path / "latent.png")
-    assert code == 0
-    assert (tmp_path / "latent.png").stat().st_size > 10_000
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -129,6 +129,8 @@ def test_two_models_are_compared(gram: Run, tiny_run: Path, tmp_path: Path) -> N
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["headline"]["accuracy"]["difference"] == 0
     assert found["all_inputs"]["coverage"]["interval"] == [0, 0]
+    uniform, one = (f"{100 * value:.1f}%" for value in found["ideal"]["headline"]["a"].values())
+    assert f"a uniform sampler would reach {uniform}, a perfect deterministic model {one}." in " ".join(out.split())
     code, _, err = gram("compare", tiny_run, "nqueens-8")
     assert code == 1
     assert "cannot be compared" in err

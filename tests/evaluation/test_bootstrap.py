@@ -12,6 +12,7 @@ from gram.evaluation.bootstrap import mean_interval, paired_difference, weighted
 from gram.evaluation.compare import compare_outcomes, outcomes
 from gram.evaluation.evaluate import evaluate
 from gram.evaluation.metrics import measure
+from gram.evaluation.weighting import ideal_coverage, weightings
 from gram.inference.sample import sample
 from gram.models.reasoner import Reasoner
 from gram.solver import Solver
@@ -77,13 +78,17 @@ def test_two_models_are_compared_on_the_same_inputs(
     solvers = [Solver(queens_model(seed=seed), queens, queens_recipe()) for seed in (0, 1)]
     a, b = (outcomes(solver, asked, options) for solver in solvers)
     perfect = replace(b, first_valid=np.ones(40), coverage=np.ones(40))
-    found = compare_outcomes(a, perfect, asked.rows)
+    found = compare_outcomes(a, perfect, asked.rows, (4, 20))
     assert found["all_inputs"]["accuracy"]["b"] == 1
     assert found["all_inputs"]["accuracy"]["a"] == pytest.approx(a.first_valid.mean())
     assert found["all_inputs"]["coverage"]["clear"]
     several = a.solutions >= 2
     expected = np.average(a.coverage[several], weights=asked.rows[several])
     assert found["headline"]["coverage"]["a"] == pytest.approx(expected)
+    ideal = found["ideal"]["headline"]
+    assert ideal["a"] == ideal_coverage(a.solutions, weightings(a.solutions, asked.rows)["headline"], 4)
+    assert ideal["a"]["uniform_coverage"] < ideal["b"]["uniform_coverage"]  # it has more samples
+    assert ideal["a"]["deterministic_coverage"] == ideal["b"]["deterministic_coverage"]
     # Sampled exactly as an evaluation samples.
     again = measure(queens, asked.inputs, sample(solvers[0].model, asked.inputs, options))
     np.testing.assert_array_equal(again.coverage, a.coverage)

@@ -30,7 +30,7 @@ def test_a_study_is_the_evaluation_at_every_depth_and_width(
     kept: tuple[NQueens, np.ndarray, Reasoner, Trajectories],
 ) -> None:
     task, inputs, model, found = kept
-    records = study(task, inputs, found, [1, 3], [1, 2, 5])
+    records = study(task, inputs, [(depth, found.at_depth(depth)) for depth in (1, 3)], [1, 2, 5])
     assert [(record["depth"], record["width"]) for record in records] == [(d, w) for d in (1, 3) for w in (1, 2, 5)]
     for record in records:
         options = SampleOptions(width=record["width"], depth=record["depth"])

@@ -66,3 +66,16 @@ def test_a_shipped_model_is_measured_and_compared(
     assert (found.metric, found.count, found.expected) == ("accuracy", 12, accuracy)
     assert found.agrees == agrees
     assert skipped == {"sudoku-extreme": "there is no result file yet, which `gram reproduce shipped` makes"}
+
+
+@pytest.mark.parametrize("change", [{"weights": "0" * 64}, {"metrics": {"depth": 8}}, {"recipe": "nqueens-8/trm"}])
+def test_an_outdated_result_is_named_and_not_compared(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(ENTRIES, "shipped", Entry("shipped", "shipped", (QUEENS,)))
+    write_result(Path("results/shipped/nqueens-8.json"), result(0.95) | change)
+    found, skipped = check_shipped(Console(quiet=True))
+    assert found == []
+    assert "is outdated" in skipped["nqueens-8"]
+    assert "`gram reproduce shipped --only nqueens-8` measures it again" in skipped["nqueens-8"]

@@ -25,7 +25,7 @@ from gram.experiments.results import (
     training_recipe,
     write_result,
 )
-from gram.experiments.tables import entry_table, objective_table
+from gram.experiments.tables import entry_table, objective_table, summary_table
 from gram.files import locked
 from gram.plots.paper import digest_of_figure
 
@@ -129,6 +129,17 @@ def test_the_time_is_that_of_any_earlier_result_or_as_planned(here: Path) -> Non
     assert expected_minutes(GRAM, [ENTRY]) == 2.5
 
 
+def test_the_time_is_not_that_of_another_training_whose_name_begins_alike(here: Path) -> None:
+    other, measured_again = replace(GRAM, label="all-1"), replace(GRAM, variant="sample")
+    entry = replace(ENTRY, cpu=(*ENTRY.cpu, other, measured_again))
+    save(other, 0)
+    save(GRAM, 0, extra=["train.steps=3"])
+    assert expected_minutes(GRAM, [entry]) == 5
+    assert expected_minutes(other, [entry]) == 2.5
+    save(measured_again, 1, training={"cpu_minutes": 7.5})
+    assert expected_minutes(GRAM, [entry]) == 7.5
+
+
 def test_a_table_has_seeds_intervals_the_papers_values_and_what_is_missing(here: Path) -> None:
     save(TRM, 0)
     lines = entry_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu)).splitlines()
@@ -154,11 +165,34 @@ def test_a_table_has_seeds_intervals_the_papers_values_and_what_is_missing(here:
     assert "with `train.steps=3`" in entry_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu))
 
 
+def test_every_weighting_has_its_own_intervals() -> None:
+    content = content_of(GRAM, 0)
+    bounds = {"accuracy": [0.1, 0.3], "selection": {"vote": [0.5, 0.75]}}
+    content["metrics"]["all_inputs"] = {"accuracy": 0.2, "selection": {"vote": 0.625}, "intervals": bounds}
+    result = Result(GRAM, 0, content)
+    assert result.interval("accuracy") == (0.4, 0.6)
+    assert result.interval("selection.vote") == (0.7, 0.8)
+    assert result.interval("all_inputs.accuracy") == (0.1, 0.3)
+    assert result.interval("all_inputs.selection.vote") == (0.5, 0.75)
+    assert result.interval("coverage") is result.interval("all_inputs.coverage") is None
+    entry = replace(ENTRY, columns=(Column("all inputs: accuracy", "all_inputs.accuracy"),))
+    assert "| 20.0 [10.0, 30.0] |" in entry_table(entry, [GRAM], [result])
+
+
 def test_a_uniform_sampler_is_named_only_where_all_rows_have_one_split() -> None:
     same = [Result(run, 0, content_of(run, 0)) for run in (GRAM, TRM)]
     assert "a uniform sampler would cover 90.0%" in " ".join(entry_table(ENTRY, ENTRY.cpu, same).split())
     other = [same[0], Result(TRM, 0, content_of(TRM, 0) | {"split_hash": "def"})]
     assert "uniform sampler" not in entry_table(ENTRY, ENTRY.cpu, other)
+
+
+def test_the_summary_has_what_ideal_models_would_cover(here: Path) -> None:
+    for seed, accuracy in ((0, 0.9), (1, 0.8)):
+        save(GRAM, seed, accuracy)
+    header, _, gram, *rest = summary_table(ENTRY, ENTRY.cpu, load_results(ENTRY, ENTRY.cpu)).splitlines()
+    assert header.endswith("| accuracy | coverage | uniform sampler | perfect deterministic | the paper |")
+    assert gram.endswith("| 85.0 ± 7.1 | 40.0 ± 0.0 | 90.0 | 30.0 | 99.7 |")
+    assert rest == []  # TRM has no result
 
 
 def test_several_depths_are_several_rows(tmp_path: Path) -> None:
@@ -227,15 +261,8 @@ def test_nothing_is_written_outside_a_checkout(tmp_path: Path, monkeypatch: pyte
     assert recipe.read_text() == before
 
 
-def test_the_grid_of_the_objective_is_read_from_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cell_of_the_objectives_grid_that_was_measured_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     entry = find_entry("objective")
-    results = load_results(entry, entry.cpu)
-    cells = json.loads(Path("results/objective/grid-nqueens-8.json").read_text())["cells"]
-    assert {result.run.label for result in results} >= {cell["name"] for cell in cells}
-    table = objective_table(results)
-    assert "| last, 4.5 | no | 95.4 / 87.6 |" in table
-    cell = next(run for run in entry.cpu if run.label == "last-4.5-plain")
-    assert state_of(entry, cell, 0) == "done"
-    given = next(item["command"] for item in cells if item["name"] == "last-4.5-plain").split()[3:]
-    assert set(given) - set(cell.overrides) == {"train.threads=1"}  # the file's command is this run
+    assert [state_of(entry, run, 0) for run in entry.cpu].count("done") == 24
+    assert "| last, 4.5 | no | 95.4 / 87.6 |" in objective_table(load_results(entry, entry.cpu))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gram.config import SampleOptions
-from gram.inference.sample import Trajectories, sample
+from gram.inference.sample import Trajectories, sample, sample_depths, sharing_depths
 from gram.models.carry import State
 from gram.models.noise import derive, normal, puzzle_key, scaled
 from gram.models.reasoner import Reasoner
@@ -261,6 +261,24 @@ def test_a_trajectory_is_the_models_own_steps_and_its_figures_the_heads_of_the_l
             readout = model.decoder.readout(state.h)
         assert found.values[puzzle, trajectory] == pytest.approx(float(readout.value.sigmoid()), abs=1e-5)
         assert found.confidence[puzzle, trajectory] == pytest.approx(float(readout.q_halt.sigmoid()), abs=1e-5)
+
+
+@pytest.mark.parametrize(("final", "groups"), [(None, [[1, 3, 2]]), (1.0, [[1, 3, 2]]), (0.2, [[1], [3], [2]])])
+def test_depths_share_trajectories_unless_the_temperature_falls(
+    model: Reasoner, final: float | None, groups: list[list[int]]
+) -> None:
+    options = replace(OPTIONS, temperature=1.0, temperature_final=final, halt=True, keep_steps=False)
+    assert sharing_depths(model, options, (1, 3, 2)) == groups
+    seen: list[int] = []
+    found = dict(sample_depths(model, puzzles(4), options, (1, 3, 2), first=2, progress=seen.append))
+    assert sum(seen) == 4 * OPTIONS.width * len(groups)
+    for depth, here in found.items():
+        assert_same(here, sample(model, puzzles(4), replace(OPTIONS, depth=depth, temperature_final=final), first=2))
+
+
+def test_a_model_without_noise_has_the_same_trajectories_at_any_temperature(tiny_model: ModelBuilder) -> None:
+    silent = tiny_model(dim=16, guidance="none").eval()
+    assert sharing_depths(silent, replace(OPTIONS, temperature_final=0.1), (1, 2)) == [[1, 2]]
 
 
 # --- the rest ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from gram.experiments.scaling import scaling_figure
+from gram.experiments.figures import scaling_figure
 from gram.inference.select import RULES
 from gram.plots import style
 from gram.plots.curves import runs_figure
@@ -29,7 +29,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
         figures.append(figure)
         return save_figure(figure, path, title)
 
-    for module in ("gram.plots.gallery", "gram.plots.curves", "gram.experiments.scaling", "gram.plots.boards"):
+    for module in ("gram.plots.gallery", "gram.plots.curves", "gram.experiments.figures", "gram.plots.boards"):
         monkeypatch.setattr(f"{module}.save_figure", noted)
     return figures
 
@@ -79,12 +79,20 @@ def test_a_scaling_figure_has_no_empty_panel_and_plain_ticks(tmp_path: Path, dra
         for depth in (1, 4, 16)
         for width in (1, 5)
     ]
-    line = {"solutions": 1, "coverage": 0.5, "accuracy_all_samples": 0.5}
-    study = {"task": "x", "inputs": 1, "split": "test", "seed": 0, "records": records, "by_solutions": [line]}
+    metrics = {"coverage": 0.5, "accuracy_all_samples": 0.5}
+    line = {"solutions": 1, "uniform_coverage": 1.0, **metrics, "intervals": {key: [0.4, 0.6] for key in metrics}}
+    study = {
+        "task": "x",
+        "inputs": 1,
+        "split": "test",
+        "seed": 0,
+        "records": records,
+        "by_width": {1: [line], 5: [line]},
+    }
     scaling_figure({"model": study}, tmp_path / "scaling.png")
     figure = drawn[0]
     figure.draw_without_rendering()
-    panels = [axes for part in figure.subfigs for axes in part.axes]
+    panels = figure.axes
     assert len(panels) == len(RULES) + 3
     assert all(axes.lines and axes.axison for axes in panels)
     ticks = [label.get_text() for label in panels[0].get_xticklabels()]
