@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gram.checkpoints.weights import Header, check_same_shapes, read_header, read_tensors, write_tensors
-from gram.config import Recipe, SampleOptions, parse_recipe
+from gram.config import Recipe, SampleOptions, stored_recipe
 from gram.errors import GramError
 from gram.files import CONFIG_FILE, read_json, write_json
 from gram.models.base import Model
@@ -63,7 +63,7 @@ def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
         if not isinstance(config[key], int) or config[key] < 1:
             raise GramError(f"{config_path}: '{key}' must be a positive whole number, not {config[key]!r}.")
     check_format(folder, config["format"])
-    recipe = parse_recipe(config["recipe"], source=str(config_path))
+    recipe = stored_recipe(config["recipe"], source=str(config_path))
     structure = read_structure(config_path, config)
     sizes = {"vocab_size": config["vocab_size"], "length": config["length"]}
     header = read_header(weights_path)
@@ -112,7 +112,7 @@ def stored_eval(folder: Path) -> SampleOptions | None:
     content = read_json(path)
     if not isinstance(content, dict) or "recipe" not in content:
         raise GramError(f"{path} was not written by gram.")
-    return parse_recipe(content["recipe"], source=str(path)).eval
+    return stored_recipe(content["recipe"], source=str(path)).eval
 
 
 def change_eval_settings(folder: Path, **settings: Any) -> None:

@@ -152,8 +152,6 @@ class ObjectiveConfig(Section):
     """Their temperature moves linearly to this one in the course of an example; None keeps it."""
     reserve: int = Field(0, ge=0)
     """Additional targets to choose from for rollouts of images; more of them make the nearest one nearer."""
-    exchange: float = Field(1.0, ge=0, le=1)
-    """Fraction of an example's steps in which rollouts of images exchange their targets; later they keep them."""
     halt_loss: Literal["bce", "squared"] = "bce"
     """Loss of the halt head: binary cross-entropy (as HRM and TRM code it), or the squared error of the predicted
     probability (as the paper writes it)."""

@@ -14,6 +14,9 @@ from gram.errors import GramError
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
+REMOVED = {"exchange": 1.0}
+"""Settings of the objective that no longer exist, with the values at which they changed nothing."""
+
 MODEL_KINDS: dict[str, type[Section]] = {
     "reasoner": ModelConfig,
     "ar": ArConfig,
@@ -179,6 +182,17 @@ def parse_recipe(content: Any, source: str) -> Recipe:
         return Recipe.model_validate(content)
     except ValidationError as error:
         raise GramError(f"{source}: {describe(error)}.") from error
+
+
+def stored_recipe(content: Any, source: str, *, exact: bool = False) -> Recipe:
+    """Validate the recipe of a model or a run, which may have settings that were removed since.
+
+    exact: only at the values that changed nothing, so that a resumed run goes on as it began.
+    """
+    if isinstance(content, dict) and isinstance(section := content.get("objective"), dict):
+        unused = [key for key, value in REMOVED.items() if not exact or section.get(key) == value]
+        content = content | {"objective": {key: value for key, value in section.items() if key not in unused}}
+    return parse_recipe(content, source)
 
 
 def _too_large(content: Any, key: str = "") -> str | None:

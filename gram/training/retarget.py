@@ -14,12 +14,10 @@ from gram.training.slots import SlotFeeder
 class Retarget:
     """Replaces the targets of prior rollouts after every step."""
 
-    def __init__(self, feeder: SlotFeeder, reserve: int, exchange: float = 1.0) -> None:
+    def __init__(self, feeder: SlotFeeder, reserve: int) -> None:
         self.feeder, self.task, self.examples, self.sharding = feeder, feeder.task, feeder.examples, feeder.sharding
         self.reserve = torch.from_numpy(feeder.examples.targets[feeder.next_rows(reserve)])
         """[reserve, length] targets that wait for a rollout near them, where rollouts exchange theirs"""
-        self.exchange = exchange
-        """fraction of an example's steps in which they do"""
 
     def __call__(self, carry: Carry, outputs: Tensor) -> Carry:
         """Replace the targets of the first slots, whose outputs [slots, length] are rollouts."""
@@ -51,17 +49,14 @@ class Retarget:
         favour the plain ones. So what the model draws too rarely piles up in the reserve until it is the nearest.
         """
         rest = torch.zeros_like(carry.rows.targets[len(outputs) :])  # of slots that do not roll out
-        early = carry.steps <= self.exchange * carry.rows.lifetime
-        drawn, targets, moving = (
+        drawn, targets = (
             self.sharding.gather(part).cpu()[: self.sharding.rollouts]
-            for part in (torch.cat([outputs, rest]), carry.rows.targets, early)
+            for part in (torch.cat([outputs, rest]), carry.rows.targets)
         )
-        choice = torch.cat([targets[moving], self.reserve])
-        _, order = linear_sum_assignment(torch.cdist(drawn[moving].float(), choice.float()).square().numpy())
+        choice = torch.cat([targets, self.reserve])
+        _, order = linear_sum_assignment(torch.cdist(drawn.float(), choice.float()).square().numpy())
         self.reserve = choice[np.setdiff1d(np.arange(len(choice)), order)]
-        targets = targets.clone()
-        targets[moving] = choice[order]
-        return targets[self.sharding.own[: len(outputs)]]
+        return choice[order[self.sharding.own[: len(outputs)]]]
 
     def _nearest(self, carry: Carry, outputs: Tensor) -> Tensor:
         """Choose the nearest of the training targets that share the slot's input: [rows, length]."""

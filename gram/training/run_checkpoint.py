@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gram.checkpoints.folder import FORMAT, RUN_FILE, check_format
 from gram.checkpoints.weights import digest_of
-from gram.config import Recipe, parse_recipe
+from gram.config import Recipe, stored_recipe
 from gram.config.dependent import flat
 from gram.errors import GramError
 from gram.files import CONFIG_FILE, LEFTOVER, locked, read_json, remove_leftovers, write_json, write_whole
@@ -94,7 +94,7 @@ def read_run(folder: Path) -> Begun:
     if not isinstance(content, dict) or not isinstance(content.get("format"), int) or "recipe" not in content:
         raise GramError(f"{path} was not written by gram.")
     check_format(folder, content["format"])
-    return Begun(parse_recipe(content["recipe"], source=str(path)), content.get("split_hash"))
+    return Begun(stored_recipe(content["recipe"], source=str(path), exact=True), content.get("split_hash"))
 
 
 def check_data(folder: Path, begun: Begun, split_hash: str, *, allow_other_data: bool) -> None:

@@ -75,7 +75,7 @@ class Trainer:
             puzzle_ids=self.model.puzzle_embeddings is not None,
         )
         learns = recipe.objective.learn_from_rollouts
-        self.retarget = Retarget(self.feeder, recipe.objective.reserve, recipe.objective.exchange) if learns else None
+        self.retarget = Retarget(self.feeder, recipe.objective.reserve) if learns else None
         self.pool = self.empty_pool()
         self.indices = torch.zeros(len(self.sharding.own), dtype=torch.long)
         """[own slots] rows of data in the last update"""

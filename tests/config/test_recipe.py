@@ -13,6 +13,7 @@ from gram.config import (
     TrainConfig,
     model_settings,
     parse_recipe,
+    stored_recipe,
 )
 from gram.errors import GramError
 
@@ -35,6 +36,20 @@ def test_the_kind_chooses_the_settings() -> None:
 def test_a_recipe_survives_being_written_out(kind: str) -> None:
     recipe = parsed(model={"kind": kind})
     assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
+
+
+@pytest.mark.parametrize(("value", "same"), [(1.0, True), (0.5, False)])
+def test_a_stored_recipe_may_have_settings_that_were_removed(value: float, same: bool) -> None:
+    """A model loads whatever their values; a run goes on only if they changed nothing."""
+    content = {"objective": {"beta": 2.0, "exchange": value}}
+    assert stored_recipe(content, "the test") == parsed(objective={"beta": 2.0})
+    if same:
+        assert stored_recipe(content, "the test", exact=True) == parsed(objective={"beta": 2.0})
+    else:
+        with pytest.raises(GramError, match=r"unknown key 'objective\.exchange'"):
+            stored_recipe(content, "the test", exact=True)
+    with pytest.raises(GramError, match=r"unknown key 'objective\.exchange'"):
+        parse_recipe(content, "the test")
 
 
 @pytest.mark.parametrize(

@@ -112,16 +112,3 @@ def test_slots_take_repaired_boards_as_targets() -> None:
     repaired = after[:2].numpy()
     assert task.verify(np.ones_like(repaired), repaired).valid.all()
     assert ((repaired == 3).sum(axis=1) == 4).all()
-
-
-def test_late_in_an_example_a_rollout_keeps_its_target() -> None:
-    task = Digits()
-    retarget, carry = start(task, task.split("train"), 6, 4, reserve=20)
-    retarget.exchange = 0.5
-    lifetime = torch.full_like(carry.rows.lifetime, 8)
-    steps = torch.tensor([4, 5, 4, 8, 1, 1])
-    carry = replace(carry, steps=steps, rows=replace(carry.rows, lifetime=lifetime))
-    targets, waiting = carry.rows.targets.clone(), retarget.reserve.clone()
-    after = retarget(carry, with_rest(waiting[:4], carry.rows)).rows.targets
-    assert torch.equal(after[[0, 2]], waiting[[0, 2]])  # the first half of their steps
-    assert torch.equal(after[[1, 3]], targets[[1, 3]])
