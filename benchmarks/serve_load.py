@@ -21,6 +21,7 @@ import httpx
 import numpy as np
 import torch
 
+from gram.inference.judge import judge
 from gram.inference.sample import sample
 from gram.machine import keep_freed_memory
 from gram.solver import Solver, load
@@ -44,7 +45,7 @@ def direct(solver: Solver, puzzles: np.ndarray, seconds: float) -> float:
         some = puzzles[(done // WIDTH) % len(puzzles) :][:group]
         found = sample(solver.model, some, options)
         for given, outputs in zip(some, found.outputs, strict=True):
-            solver.task.verify(np.repeat(given[None], WIDTH, axis=0), outputs)
+            judge(solver.task, given, outputs)
         done += len(some) * WIDTH
     return done / (time.perf_counter() - started)
 
@@ -97,7 +98,7 @@ class Load:
         if content["request_id"] != own or content["given"] != given.tolist() or len(outputs) != WIDTH:
             self.wrong.append(f"the answer to {own} is somebody else's or not whole")
             return
-        judged = self.solver.task.verify(np.repeat(given[None], WIDTH, axis=0), np.array(outputs)).valid
+        judged = judge(self.solver.task, given, np.array(outputs)).valid
         if judged.tolist() != [row["valid"] for row in content["trajectories"]]:
             self.wrong.append(f"{own} was judged wrongly")
         if self.answers.setdefault((puzzle, seed), outputs) != outputs:

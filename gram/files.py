@@ -6,7 +6,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,16 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         raise GramError(f"{path} cannot be written: {' '.join(str(error).split())}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def append_blocks(path: Path, kept: int, blocks: Iterable[bytes]) -> None:
+    """Cut a file to its first `kept` bytes and append the blocks, each of which is written before the next is made."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.truncate(kept)
+        file.seek(kept)
+        for block in blocks:
+            file.write(block)
+            file.flush()
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from gram.config import SampleOptions, settings_text
 from gram.inference.estimate import Estimate, estimate
+from gram.inference.judge import judge
 from gram.inference.sample import Trajectories
-from gram.inference.select import MEANING, Rule, distinct, select
+from gram.inference.select import MEANING, Rule, select
 from gram.tasks.base import Task, Tokens
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Result:
         return result_figure(self, None if path is None else Path(path))
 
 
-def judged(
+def judge_puzzle(
     task: Task,
     given: Tokens,
     options: SampleOptions,
@@ -81,12 +82,9 @@ def judged(
     settings: dict[str, Any],
 ) -> Result:
     """Verify the trajectories of one puzzle, given [length], and select its answer by a rule."""
-    outputs = task.canonical(trajectories.outputs[0])
-    if task.has_rules:
-        valid = task.verify(np.repeat(given[None], len(outputs), axis=0), outputs).valid
-    else:  # nobody has judged them
-        valid = np.zeros(len(outputs), dtype=np.bool_)
-    solutions, counts = distinct(outputs[valid])
+    judged = judge(task, given, trajectories.outputs[0])
+    outputs, valid = judged.outputs, judged.valid
+    solutions, counts = judged.solutions
     best = select(outputs, trajectories.values[0], trajectories.confidence[0], valid, rule)
     found = rule if rule != "verified" or valid.any() else "vote"  # nothing was verified
     return Result(

@@ -22,7 +22,7 @@ from gram.inference.select import BY_HEADS, Rule, check_rule
 from gram.machine import choose_device, threads_for
 from gram.models.registry import build_model
 from gram.progress import bar
-from gram.result import Result, judged
+from gram.result import Result, judge_puzzle
 from gram.tasks import make_task, stored_task
 from gram.tasks.base import SplitName, Task, Tokens, whole_numbers
 
@@ -239,7 +239,7 @@ class Solver:
         return given
 
     def _judged(self, given: Tokens, options: SampleOptions, trajectories: Trajectories, rule: Rule) -> Result:
-        return judged(self.task, given, options, trajectories, rule, settings=self.supported(options))
+        return judge_puzzle(self.task, given, options, trajectories, rule, settings=self.supported(options))
 
     def with_options(self, **options: Any) -> SampleOptions:
         """Return the model's own sampling options with some of them changed."""

@@ -1,6 +1,7 @@
 """The model card: README.md in a model's folder, with the results as metadata that the Hugging Face hub reads."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,19 @@ import yaml  # type: ignore[import-untyped]
 from gram.errors import GramError
 
 CARD_FILE = "README.md"
+NUMBERS = ("inception_score", "fid")
+"""Metrics that are no fractions."""
 TEXT = """---
 {header}---
 
-# {name}
+# {card.name}
 
-A generative recursive reasoning model for the task {task}, trained with gram. It has {parameters:,} parameters.
+A generative recursive reasoning model for the task {card.task}, trained with gram.
+It has {card.parameters:,} parameters.
 
 ## Results
 
-{measured_on}, {settings}:
+{card.measured_on}, {card.settings}:
 
 | metric | value |
 |---|---|
@@ -29,38 +33,69 @@ A generative recursive reasoning model for the task {task}, trained with gram. I
 ```python
 import gram
 
-solver = gram.load("{name}")  # or the path of this folder, or its id on the Hugging Face hub
+solver = gram.load("{card.name}")  # or the path of this folder, or its id on the Hugging Face hub
 ```
 
-The recipe that it was trained by is in `config.json`.
+{card.origin}
 """
+
+
+@dataclass(frozen=True)
+class Card:
+    """The contents of a model card."""
+
+    name: str
+    task: str
+    parameters: int
+    split: str
+    split_hash: str
+    metrics: Mapping[str, float]
+    measured_on: str
+    settings: str
+    """sampling options of the metrics"""
+    origin: str = "The recipe that it was trained by is in `config.json`."
+
+    @property
+    def text(self) -> str:
+        """The text of the file."""
+        metrics = {name: round(float(value), 4) for name, value in self.metrics.items()}
+        dataset = {"type": self.task, "name": self.task, "split": self.split, "revision": self.split_hash}
+        measured = [{"type": name, "value": value} for name, value in metrics.items()]
+        reported = [{"task": {"type": "reasoning"}, "dataset": dataset, "metrics": measured}]
+        fractions = {name: value for name, value in metrics.items() if name not in NUMBERS}
+        about = {"task": self.task, "parameters": self.parameters, "settings": self.settings, "results": fractions}
+        header = {
+            "library_name": "gram-reasoning",
+            "tags": ["recursive-reasoning"],
+            "model-index": [{"name": self.name, "results": reported}],
+            "gram": about,
+        }
+        shown = {name: f"{value:.2f}" if name in NUMBERS else percent(value) for name, value in metrics.items()}
+        rows = "\n".join(f"| {name.replace('_', ' ')} | {value} |" for name, value in shown.items())
+        return TEXT.format(header=yaml.safe_dump(header, sort_keys=False), card=self, rows=rows)
+
+
+def percent(value: float) -> str:
+    """Format a fraction: 0.987 is 98.7%; only 1 itself is 100.0%, so that 0.9998 is 99.98%."""
+    short = f"{100 * value:.1f}%"
+    return f"{100 * value:.2f}%" if value < 1 and short == "100.0%" else short
+
+
+def inputs_text(result: Mapping[str, Any]) -> str:
+    """Name the inputs that a result was measured on."""
+    inputs, total = result["inputs"], result.get("inputs_in_split", result["inputs"])
+    some = f"{inputs:,}" if inputs == total else f"{inputs:,} of {total:,}"
+    return f"{some} inputs of the {result['split']} split `{result['split_hash']}`"
 
 
 def write_card(folder: Path, result: Mapping[str, Any], metrics: tuple[str, ...], settings: str) -> None:
     """Write the card from an evaluation (`result`), of which it reports `metrics`, sampled with `settings`."""
-    results = {name: round(float(result[name]), 4) for name in metrics}
-    task, split = result["task"], result["split"]
-    dataset = {"type": task, "name": task, "split": split, "revision": result["split_hash"]}
-    inputs, total = result["inputs"], result["inputs_in_split"]
-    on = f"{inputs:,} of {total:,} inputs of the {split} split `{result['split_hash']}`"
-    measured = [{"type": name, "value": value} for name, value in results.items()]
-    reported = [{"task": {"type": "reasoning"}, "dataset": dataset, "metrics": measured}]
-    header = {
-        "library_name": "gram-reasoning",
-        "tags": ["recursive-reasoning"],
-        "model-index": [{"name": folder.name, "results": reported}],
-        "gram": {"task": task, "parameters": result["parameters"], "settings": settings, "results": results},
-    }
-    text = TEXT.format(
-        header=yaml.safe_dump(header, sort_keys=False),
-        name=folder.name,
-        rows="\n".join(f"| {name.replace('_', ' ')} | {100 * value:.1f}% |" for name, value in results.items()),
-        task=task,
-        parameters=result["parameters"],
-        measured_on=on if total > 1 else f"Samples of the one blank input; split `{result['split_hash']}`",
-        settings=settings,
-    )
-    (folder / CARD_FILE).write_text(text)
+    only_blank = result["inputs_in_split"] == 1
+    on = f"Samples of the one blank input; split `{result['split_hash']}`" if only_blank else inputs_text(result)
+    about = {key: result[key] for key in ("task", "parameters", "split", "split_hash")}
+    results = {name: result[name] for name in metrics}
+    card = Card(folder.name, **about, metrics=results, measured_on=on, settings=settings)
+    (folder / CARD_FILE).write_text(card.text)
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from gram.checkpoints.card import percent
 from gram.cli.common import console, say, write_json
 from gram.cli.options import AllowOtherData, JsonFile, Limit, Loading, Model, Seed, Split
-from gram.cli.report import percent
 from gram.cli.targets import check_targets
 from gram.config import settings_text
 from gram.evaluation.compare import compare_outcomes, outcomes

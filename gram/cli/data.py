@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gram.checkpoints.card import percent
 from gram.cli.common import console, say
-from gram.cli.report import percent, show_boards
+from gram.cli.report import show_boards
 from gram.cli.targets import check_targets
 from gram.config import parse_options
 from gram.evaluation.weighting import DRAWS, headline_text, ideal_coverage, weightings

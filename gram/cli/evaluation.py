@@ -48,11 +48,12 @@ def evaluate_model(
 
     Reports accuracy and coverage of the solutions (validity for generated boards, pass@k for ARC).
     """
+    given = sampling.given()
     refuse_ignored(
         (power is not None and not resample, "--power needs --resample."),
         (figure is not None and not calibration, "--figure needs --calibration, which it draws."),
-        (bool(sampling.halt) and calibration, "--calibration looks at every step to the end: no --halt."),
-        (sampling.halt_at is not None and calibration, "--calibration looks at every step to the end: no --halt-at."),
+        (calibration and given.get("halt", False), "--calibration needs all steps: leave out --halt."),
+        (calibration and "halt_at" in given, "--calibration needs all steps: leave out --halt-at."),
     )
     plot = (figure or Path("gram-calibration.png")) if calibration else None
     check_targets([model], json=json_file, submission=submission, figure=plot)

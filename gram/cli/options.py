@@ -1,8 +1,13 @@
 """Options that several commands share, as groups: a command takes a group as one parameter."""
 
+import ast
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -28,9 +33,29 @@ AllowOtherData = Annotated[
 ]
 
 
-def sampling_option(*names: str, **settings: Any) -> Any:
-    """Declare an option that `--help` shows among those of the sampler."""
-    return typer.Option(*names, rich_help_panel="Sampling options", **settings)
+def with_sampling_options(*names: str) -> Callable[[type], type]:
+    """Add sampling options to a group: their types and help are those of the fields of `SampleOptions`."""
+
+    def add(group: type) -> type:
+        types = get_type_hints(SampleOptions)
+        for name in names:
+            flags = [f"--{name}/--no-{name}"] if types[name] is bool else []
+            option = typer.Option(*flags, help=_docstrings()[name], rich_help_panel="Sampling options")
+            group.__annotations__[name] = Annotated[types[name] | None, option]
+            setattr(group, name, None)
+        return group
+
+    return add
+
+
+@cache
+def _docstrings() -> dict[str, str]:
+    """Return the docstrings of the fields of `SampleOptions`, which Python does not keep."""
+    # `inspect.getsource` of the class would take fifty times as long.
+    tree: Any = ast.parse(Path(inspect.getfile(SampleOptions)).read_text())
+    body = next(node.body for node in tree.body if getattr(node, "name", "") == SampleOptions.__name__)
+    described = [(field, text) for field, text in pairwise(body) if isinstance(field, ast.AnnAssign)]
+    return {ast.unparse(field.target): ast.literal_eval(text.value) for field, text in described}
 
 
 @dataclass(frozen=True)
@@ -67,19 +92,10 @@ class Loading:
 
 
 @dataclass(frozen=True)
+@with_sampling_options("depth", "temperature", "temperature_final", "horizon", "steps", "top_p")
 class Sampling(Loading):
     """Sampling options; the defaults are those of the model's recipe."""
 
-    depth: Annotated[int | None, sampling_option(help="Supervision steps per trajectory.")] = None
-    temperature: Annotated[float | None, sampling_option(help="Scale of the noise; 0 follows the mean.")] = None
-    temperature_final: Annotated[
-        float | None, sampling_option(help="The temperature moves linearly to this one over the depth.")
-    ] = None
-    horizon: Annotated[
-        int | None, sampling_option(min=1, help="A larger depth divides so many steps into smaller ones.")
-    ] = None
-    steps: Annotated[int | None, sampling_option(min=1, help="Diffusion models: sampling steps.")] = None
-    top_p: Annotated[float | None, sampling_option(help="Autoregressive models: nucleus sampling threshold.")] = None
     seed: Seed = 0
 
     def given(self) -> dict[str, Any]:
@@ -88,37 +104,20 @@ class Sampling(Loading):
         return {name: value for name, value in vars(self).items() if value is not None and name not in loading}
 
     def options(self, solver: Solver, **more: Any) -> SampleOptions:
-        """Return the model's own options, changed by those that were given; raise `GramError` for unsupported ones."""
-        return solver.with_options(**self.given() | more)
-
-
-@dataclass(frozen=True)
-class WideSampling(Sampling):
-    """How the trajectories of a puzzle are sampled."""
-
-    width: Annotated[int | None, sampling_option(help="Trajectories per puzzle.")] = None
-    halt: Annotated[bool | None, sampling_option("--halt/--no-halt", help="Stop trajectories by the halt head.")] = None
-    halt_at: Annotated[
-        float | None, sampling_option(help="Halt once the predicted probability of being correct exceeds this.")
-    ] = None
-
-    def options(self, solver: Solver, **more: Any) -> SampleOptions:
         """Return the model's own options, changed by those that were given; raise `GramError` for ignored ones."""
-        options = super().options(solver, **more)
-        refuse_ignored((self.halt_at is not None and not options.halt, "--halt-at needs --halt."))
+        given = self.given()
+        options = solver.with_options(**given | more)
+        refuse_ignored(("halt_at" in given and not options.halt, "--halt-at needs --halt."))
         return options
 
 
 @dataclass(frozen=True)
+@with_sampling_options("width", "halt", "halt_at")
+class WideSampling(Sampling):
+    """How the trajectories of a puzzle are sampled."""
+
+
+@dataclass(frozen=True)
+@with_sampling_options("decode", "initial", "perturb")
 class Ablations(WideSampling):
     """How trajectories are sampled, with the ablations of the paper."""
-
-    decode: Annotated[
-        Literal["argmax", "sample"] | None, sampling_option(help="Ablation: sample the output tokens.")
-    ] = None
-    initial: Annotated[Literal["fixed", "random"] | None, sampling_option(help="Ablation: sample the state z_0.")] = (
-        None
-    )
-    perturb: Annotated[
-        float | None, sampling_option(help="PTRM: standard deviation of noise added to h before every step.")
-    ] = None

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gram.checkpoints.card import percent
 from gram.config import settings_text
 from gram.evaluation.tune import HALTING_LOSS, Tuned
 from gram.inference.anytime import Anytime
@@ -18,11 +19,6 @@ from gram.tasks.base import Task, Tokens
 
 GAP = 4
 """Columns between two boards."""
-
-
-def percent(value: float) -> str:
-    """Format a fraction: 0.987 is 98.7%."""
-    return f"{100 * value:.1f}%"
 
 
 def with_interval(metrics: dict[str, Any], name: str) -> str:

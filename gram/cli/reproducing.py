@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 from rich.table import Table
 
+from gram.checkpoints.card import percent
 from gram.cli.common import console, numbers, refuse_ignored, say
 from gram.cli.launching import Launching, check_none_failed
-from gram.cli.report import percent
 from gram.errors import GramError
 from gram.experiments.check import check_shipped
 from gram.experiments.documents import outdated_documents, write_documents
@@ -49,7 +49,7 @@ def reproduce(
     launching: Reproducing,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and their state; run nothing.")] = False,
     write: Annotated[
-        bool, typer.Option("--write", help="Make the tables and figures of README and docs anew from results/.")
+        bool, typer.Option("--write", help="Rewrite the tables, figures and model cards from results/.")
     ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Measure the shipped models again on a tenth of their test splits.")

@@ -1,6 +1,7 @@
 """Solve every puzzle of a file, in blocks that are written as they are done, so that the command can be resumed."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from gram.cli.common import resumable, say
 from gram.cli.options import WideSampling
 from gram.cli.report import answers_as_json
 from gram.errors import GramError
+from gram.files import append_blocks
 from gram.inference.stream import weights_digest
 from gram.progress import bar
 from gram.tasks.base import Task, Tokens
@@ -34,25 +36,23 @@ def solve_file(console: Console, model: str, file: Path, out: Path, sampling: Wi
         "rule": chosen_by,
     }
     answers = read_answers(out, puzzles, settings)
+
+    def solved() -> Iterator[bytes]:
+        for start in range(len(answers), len(lines), BLOCK):
+            some = lines[start : start + BLOCK]
+            given = [puzzles[line] for line in some]
+            results = solver.solve_many(given, rule=chosen_by, progress=False, **sampling.given())
+            texts = (
+                json.dumps({"line": line, **settings, **answers_as_json(result)}) + "\n"
+                for line, result in zip(some, results, strict=True)
+            )
+            yield "".join(texts).encode()
+            advance(len(some))
+
     with resumable(f"The same command resumes from {out}."), bar(console, "solving", len(lines)) as advance:
         advance(len(answers))
-        with out.open("r+b" if out.exists() else "wb") as target:
-            target.truncate(sum(map(len, answers)))
-            target.seek(0, 2)
-            for start in range(len(answers), len(lines), BLOCK):
-                some = lines[start : start + BLOCK]
-                results = solver.solve_many(
-                    [puzzles[line] for line in some], rule=chosen_by, progress=False, **sampling.given()
-                )
-                block = [
-                    json.dumps({"line": line, **settings, **answers_as_json(result)}).encode() + b"\n"
-                    for line, result in zip(some, results, strict=True)
-                ]
-                target.write(b"".join(block))
-                target.flush()
-                answers += block
-                advance(len(block))
-    verified = sum(bool(json.loads(answer)["verified"]) for answer in answers)
+        append_blocks(out, sum(map(len, answers)), solved())
+    verified = sum(bool(json.loads(answer)["verified"]) for answer in out.read_bytes().splitlines())
     say(f"{verified} of {len(lines)} answers verified: {out}")
     return verified == len(lines)
 

@@ -58,7 +58,7 @@ def solve(
     """
     check_targets([model, file], (".jsonl", ".json"), figure=figure, json=json_file, out=out)
     refuse_ignored(
-        (until is not None and sampling.width is not None, "--until decides how many samples there are: no --width.")
+        (until is not None and "width" in sampling.given(), "--until decides how many samples there are: no --width.")
     )
     if (puzzle is None) == (file is None) or (file is None) != (out is None):
         raise GramError("Give a puzzle, or --file with the puzzles and --out for the answers.")

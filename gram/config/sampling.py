@@ -16,20 +16,20 @@ Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class SampleOptions:
-    """Options of the sampler."""
+    """Options of the sampler; the commands show the docstrings of the fields as their help."""
 
     width: Annotated[int, Field(ge=1, le=MOST)] = 20
     """Trajectories per input."""
     depth: Annotated[int, Field(ge=1, le=MOST)] = 16
-    """Supervision steps at most."""
+    """Supervision steps per trajectory."""
     temperature: Finite = 1.0
     """Scale of the noise: 0 follows the mean. Models that draw tokens: 0 takes the most probable one."""
     temperature_final: Finite | None = None
-    """The temperature moves linearly to this one over the depth; None keeps it."""
+    """The temperature moves linearly to this one over the depth; by default, it stays."""
     horizon: Annotated[int, Field(ge=1)] | None = None
-    """Full steps that a trajectory is worth; a larger depth divides them into smaller ones. None: all are full."""
+    """Full steps that a trajectory is worth: a larger depth divides them into smaller ones; by default, all are full."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Autoregressive models: draw from the most probable tokens that together have this probability."""
+    """Autoregressive models: draw from the most probable tokens that together have this probability (nucleus)."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of all noise."""
     halt: bool = False
@@ -37,13 +37,13 @@ class SampleOptions:
     halt_at: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Halt once the predicted probability of being correct exceeds this (models that halt by a sigmoid)."""
     decode: Literal["argmax", "sample"] = "argmax"
-    """`sample` draws each token from the output distribution (the ablation "TRM with a stochastic decoder")."""
+    """Ablation: `sample` draws each token from the output distribution ("TRM with a stochastic decoder")."""
     initial: Literal["fixed", "random"] = "fixed"
-    """`random` draws a fresh z_0 for every trajectory (the ablation "TRM with random z_0")."""
+    """Ablation: `random` draws a fresh z_0 for every trajectory ("TRM with random z_0")."""
     perturb: Finite = 0.0
-    """Standard deviation of noise added to h before every supervision step (PTRM)."""
+    """PTRM: standard deviation of noise added to h before every supervision step."""
     steps: Annotated[int, Field(ge=1)] | None = None
-    """Steps of a diffusion model's sampler; None for as many as the model has."""
+    """Diffusion models: steps of the sampler; by default, as many as the model has."""
     keep_steps: bool = False
     """Keep the outputs of every supervision step, not only the last."""
     keep_states: bool = False

@@ -8,6 +8,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from gram.errors import GramError
+from gram.inference.judge import judge
 from gram.inference.sample import Trajectories
 from gram.tasks.base import Task, Tokens
 
@@ -20,24 +21,16 @@ def calibration(task: Task, inputs: Tokens, found: Trajectories) -> dict[str, An
     The trajectories must have kept their steps. The halt head predicts whether the current output is valid, and the
     value head whether the last output of the trajectory will be.
     """
+    if not task.has_rules:
+        raise GramError(f"Task {task.name} has no checker, so its answers cannot be verified.")
     outputs, values, confidence = found.history
-    valid = judge(task, inputs, outputs)
+    # One puzzle at a time: a copy of every output might not fit into memory.
+    valid = np.stack([judge(task, given, some).valid for given, some in zip(inputs, outputs, strict=True)])
     at_the_end = np.broadcast_to(valid[..., -1:], valid.shape)
     return {
         "halt": {"of": "the output now is valid", **_head(confidence, valid)},
         "value": {"of": "the last output will be valid", **_head(values, at_the_end)},
     }
-
-
-def judge(task: Task, inputs: Tokens, outputs: Tokens) -> NDArray[np.bool_]:
-    """Verify outputs [puzzles, width, depth, length] of all steps: [puzzles, width, depth]."""
-    if not task.has_rules:
-        raise GramError(f"Task {task.name} has no checker, so its answers cannot be verified.")
-    valid = np.empty(outputs.shape[:-1], dtype=np.bool_)
-    for puzzle, some in enumerate(outputs):  # one by one: a copy of everything might not fit
-        rows = task.canonical(some.reshape(-1, some.shape[-1]))
-        valid[puzzle] = task.verify(np.broadcast_to(inputs[puzzle], rows.shape), rows).valid.reshape(some.shape[:-1])
-    return valid
 
 
 def _head(predicted: NDArray[np.float32], true: NDArray[np.bool_]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.evaluation.bootstrap import mean_interval
+from gram.inference.judge import judge
 from gram.tasks.base import Task
 
 JUDGED_AT_ONCE = 4096
@@ -22,11 +23,10 @@ def score_samples(task: Task, samples: NDArray[Any]) -> dict[str, Any]:
     distinct: set[bytes] = set()
     valid, conflicts = np.zeros(len(samples)), np.zeros(len(samples))
     for start in range(0, len(samples), JUDGED_AT_ONCE):
-        some = task.canonical(samples[start : start + JUDGED_AT_ONCE].astype(np.int64))
-        verdict = task.verify(np.broadcast_to(blank, some.shape), some)
-        counted = verdict.valid if task.has_rules else np.ones(len(some), dtype=bool)
-        distinct.update(row.tobytes() for row in some[counted])
-        valid[start : start + len(some)], conflicts[start : start + len(some)] = counted, verdict.conflicts
+        place = slice(start, start + JUDGED_AT_ONCE)
+        some = judge(task, blank, samples[place].astype(np.int64))
+        valid[place], conflicts[place] = some.valid if task.has_rules else 1, some.conflicts
+        distinct.update(row.tobytes() for row in some.outputs[valid[place] > 0])
     judged = {"validity": valid, "conflicts": conflicts} if task.has_rules else {}
     return {
         **{name: float(values.mean()) for name, values in judged.items()},

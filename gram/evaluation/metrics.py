@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gram.errors import GramError
 from gram.evaluation.bootstrap import mean_interval, weighted_interval
 from gram.evaluation.weighting import Floats, Weighting, exactly, headline_text, ideal_coverage, weightings
+from gram.inference.judge import judge
 from gram.inference.sample import Trajectories
 from gram.inference.select import RULES, Rule, selected_are_valid
 from gram.tasks.base import IGNORE, Task, Tokens
@@ -50,23 +51,20 @@ def measure(
     solutions: Sequence[Tokens] | None = None,
 ) -> PerInput:
     """Verify the outputs for inputs [inputs, length] and compare them with all solutions, listed here if not given."""
-    count, width, length = trajectories.outputs.shape
-    outputs = task.canonical(trajectories.outputs.reshape(-1, length))
-    verdict = task.verify(np.repeat(inputs, width, axis=0), outputs)
-    valid, conflicts = verdict.valid.reshape(count, width), verdict.conflicts.reshape(count, width)
-    outputs = outputs.reshape(count, width, length)
+    judged = judge(task, inputs, trajectories.outputs)
+    outputs, valid = judged.outputs, judged.valid
     solutions = solutions or [list_solutions(task, row) for row in inputs]
     covered = [coverage_of(some, outputs[i][valid[i]]) for i, some in enumerate(solutions)]
     totals = np.array([len(some) for some in solutions])
-    judged = (outputs, trajectories.values, trajectories.confidence, valid)
-    selected = {rule: selected_are_valid(*judged, rule).astype(np.float64) for rule in rules}
+    rated = (outputs, trajectories.values, trajectories.confidence, valid)
+    selected = {rule: selected_are_valid(*rated, rule).astype(np.float64) for rule in rules}
     return PerInput(
         solutions=totals,
         first_valid=valid[:, 0].astype(np.float64),
         valid_share=valid.mean(axis=1),
         coverage=np.array(covered),
         any_valid=np.asarray(valid.any(axis=1), dtype=np.float64),
-        conflicts=conflicts[:, 0],
+        conflicts=judged.conflicts[:, 0],
         selected=selected,
     )
 

@@ -1,4 +1,4 @@
-"""Documents whose numbers come from result files: marked blocks, figures, and the line of results in recipe files.
+"""Documents whose numbers come from result files: marked blocks, figures, recipes' lines of results, model cards.
 
 A block stands between `<!-- results:NAME -->` (or `results:NAME/GROUP`) and `<!-- end -->`, and is replaced as a whole.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gram.config import RECIPES
 from gram.errors import GramError
+from gram.experiments.cards import shipped_cards
 from gram.experiments.figures import draw_entry, figure_digest
 from gram.experiments.registry import ENTRIES, find_entry
 from gram.experiments.results import RESULTS, load_results
@@ -45,7 +46,7 @@ def fill_blocks(text: str) -> str:
 
 
 def outdated_documents() -> Iterator[str]:
-    """Yield the documents, figures and recipes that differ from what the results say."""
+    """Yield the documents, figures, recipes and model cards that differ from what the results say."""
     yield from (str(path) for path, _ in _outdated())
 
 
@@ -66,7 +67,7 @@ def write_documents() -> list[str]:
 def _outdated() -> Iterator[tuple[Path, Callable[[], object]]]:
     """Yield every file that differs from what the results say, and what makes it anew."""
     texts = [(path, fill_blocks(path.read_text())) for path in DOCUMENTS if path.is_file()]
-    for path, text in [*texts, *_recipes()]:
+    for path, text in [*texts, *_recipes(), *shipped_cards()]:
         if text != path.read_text():
             yield path, partial(write_whole, path, methodcaller("write_text", text))
     for name, entry in ENTRIES.items():

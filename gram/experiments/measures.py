@@ -17,6 +17,7 @@ from gram.evaluation.tune import Tuning, tune_settings
 from gram.evaluation.votes import score_votes
 from gram.experiments.images import image_rows
 from gram.experiments.scaling import scaling_study
+from gram.inference.judge import judge
 from gram.inference.sample import sample, sharing_depths
 from gram.inference.stream import blank_input, generate
 from gram.plots.latent import latent_paths
@@ -127,7 +128,7 @@ def process(measured: Measured, *, samples: int, columns: int) -> dict[str, Any]
     steps = sorted(history)
     chosen = sorted({steps[int(place)] for place in np.linspace(0, len(steps) - 1, columns).round()})
     frames = [{"step": step, "tokens": [row.tolist() for row in history[step]]} for step in chosen]
-    valid = solver.task.verify(np.repeat(blank_input(solver.task), samples, axis=0), history[steps[-1]]).valid
+    valid = judge(solver.task, blank_input(solver.task)[0], history[steps[-1]]).valid
     return {"frames": frames, "steps": steps[-1], "valid": valid.tolist(), "checked": solver.task.has_rules}
 
 

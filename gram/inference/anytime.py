@@ -10,9 +10,9 @@ import numpy as np
 
 from gram.config import SampleOptions
 from gram.errors import GramError
-from gram.inference.estimate import Estimate, estimate
+from gram.inference.estimate import Estimate
+from gram.inference.judge import judge
 from gram.inference.sample import Trajectories
-from gram.inference.select import distinct
 from gram.models.base import Steps
 from gram.models.reasoner import Reasoner
 from gram.models.rollout import Batch
@@ -79,8 +79,7 @@ class Search:
     @property
     def estimate(self) -> Estimate:
         """The estimated number of solutions, from the verified outputs so far."""
-        outputs = self.task.canonical(self.found.outputs[0])
-        return estimate(distinct(outputs[self._valid(outputs)])[1])
+        return judge(self.task, self.given, self.found.outputs[0]).estimate
 
     def waves(self, largest: int = LARGEST_WAVE) -> Iterator[range]:
         """Yield the numbers of the trajectories to run next; `end_wave` follows each wave and may end the search."""
@@ -102,7 +101,7 @@ class Search:
         """Record the outputs of a step, and set `reason` if the search can stop."""
         self.found.record(made)
         self.seconds = time.monotonic() - self.started
-        if self.until.kind == "first" and self._valid(self.task.canonical(made.outputs)).any():
+        if self.until.kind == "first" and judge(self.task, self.given, made.outputs).valid.any():
             self.reason = "a solution was verified"
         if self.until.kind == "seconds" and self.seconds >= self.until.amount:
             if not self.found.steps.max() > 1 and not made.ended.any():
@@ -118,9 +117,6 @@ class Search:
         now = self.estimate
         if now.samples >= FEWEST and now.coverage >= self.coverage:
             self.reason = f"{now.seen} of at most {now.high} solutions were found"
-
-    def _valid(self, outputs: Tokens) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-        return self.task.verify(np.repeat(self.given[None], len(outputs), axis=0), outputs).valid
 
 
 class Anytime(Search):

@@ -171,12 +171,13 @@ def sample(
 def sharing_depths(model: Model, options: SampleOptions, depths: Sequence[int]) -> list[list[int]]:
     """Return the depths in groups that can be read off the same trajectories.
 
-    That is all of them, unless the temperature changes over the depth: then the noise of every step depends on the
-    depth, and each depth is sampled by itself.
+    That is all of them, unless the temperature changes over the depth or some depths are beyond the horizon: then what
+    a step does depends on the depth, and each depth is sampled by itself.
     """
     first, last = options.temperatures
+    beyond = options.horizon is not None and max(depths) > options.horizon
     changes = first != last and "temperature_final" in model.supported
-    return [[depth] for depth in depths] if changes else [list(depths)]
+    return [[depth] for depth in depths] if changes or beyond else [list(depths)]
 
 
 def sample_depths(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from gram.config import SampleOptions
 from gram.errors import GramError
-from gram.files import write_whole
+from gram.files import append_blocks, write_whole
 from gram.inference.sample import Progress, sample
 from gram.models.base import Model, Trained
 from gram.tasks.base import Task, Tokens
@@ -45,14 +46,9 @@ def generate(
         return read_samples(path)[0]
     settings, length, part = _settings(trained, options), trained.task.length, _part(path)
     header = _header(settings)
-    if not first:  # nothing there yet, or not even a whole header
-        part.write_bytes(header)
-    with part.open("r+b") as file:
-        file.truncate(len(header) + first * length)
-        file.seek(0, 2)
-        for start in range(first, count, BLOCK):
-            file.write(_block(trained, options, start, count, progress).tobytes())
-            file.flush()
+    drawn = (_block(trained, options, start, count, progress).tobytes() for start in range(first, count, BLOCK))
+    # Without a sample, there may not even be a whole header.
+    append_blocks(part, len(header) + first * length if first else 0, drawn if first else chain([header], drawn))
     tokens = np.fromfile(part, dtype=np.uint8, offset=len(header)).reshape(-1, length)
     arrays = {"tokens": tokens, "task": np.array(trained.task.name), "settings": np.array(json.dumps(settings))}
     write_whole(path, lambda target: save_arrays(target, arrays))  # until then the part is all there is

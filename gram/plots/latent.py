@@ -15,6 +15,7 @@ from sklearn.decomposition import PCA
 
 from gram.config import SampleOptions
 from gram.errors import GramError
+from gram.inference.judge import judge
 from gram.models.losses import reconstruction_loss
 from gram.models.rollout import Batch
 from gram.plots.style import PLAIN_NUMBERS, save_figure
@@ -63,8 +64,7 @@ def latent_paths(solver: "Solver", given: Tokens, options: SampleOptions) -> Pat
         made = batch.advance()
         states.append(batch.state.h.flatten(1).cpu().numpy())
         losses.append(_loss(solver, batch.state.h, solutions))
-    outputs = solver.task.canonical(made.outputs)
-    valid = solver.task.verify(np.repeat(given[None], width, axis=0), outputs).valid
+    valid = judge(solver.task, given, made.outputs).valid
     visited = np.stack(states, axis=1)  # [width, steps + 1, tokens x dim]
     flat = visited.reshape(-1, visited.shape[-1])
     # h_0 is the same for all puzzles and far from every other state: it would take the first direction for itself.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.inference.estimate import Estimate, estimate
+from gram.inference.judge import judge
 from gram.inference.select import distinct
 from gram.models.base import Steps
 from gram.serve.run import Order, Outcome
@@ -131,15 +132,14 @@ def _judged(
     task: Task, order: Order, numbers: Tokens, outputs: Tokens, values: Floats, confidence: Floats
 ) -> dict[str, NDArray[Any]]:
     """Verify outputs [rows, length] of trajectories [rows]; return what the page shows of them, by column."""
-    outputs = task.canonical(outputs)
-    verdict = task.verify(np.repeat(order.given[None], len(outputs), axis=0), outputs)
+    judged = judge(task, order.given, outputs)
     return {
         "trajectory": numbers,
-        "output": outputs,
+        "output": judged.outputs,
         "value": _rounded(values),
         "confidence": _rounded(confidence),
-        "valid": verdict.valid,
-        "conflicts": verdict.conflicts,
+        "valid": judged.valid,
+        "conflicts": judged.conflicts,
     }
 
 

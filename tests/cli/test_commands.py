@@ -3,8 +3,8 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, fields
+from typing import Annotated, get_args
 
 import pytest
 import typer
@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from gram.cli.app import COMMANDS, build_app, expand_groups
 from gram.cli.options import Ablations, Sampling
+from gram.config import SampleOptions
 
 Run = Callable[..., tuple[int, str, str]]
 NAMES = [name for commands in COMMANDS.values() for name in commands]
@@ -65,3 +66,14 @@ def test_commands_that_were_not_asked_for_are_only_listed() -> None:
     (listed,) = (command for command in build_app(["data"]).registered_commands if command.name == "solve")
     with pytest.raises(AssertionError):
         listed.callback()  # type: ignore[misc]
+
+
+def test_the_help_of_sampling_options_is_the_docstring_of_their_fields() -> None:
+    options = {field.name: field.type for field in fields(Ablations)}
+    supported = set(SampleOptions.__dataclass_fields__) - {"keep_steps", "keep_states"}
+    assert supported <= set(options)  # every option of the sampler can be given
+    for name in supported - {"seed"}:
+        kind, option = get_args(options[name])
+        assert option.help.endswith(".")
+        assert type(None) in get_args(kind)
+    assert get_args(options["depth"])[1].help == "Supervision steps per trajectory."

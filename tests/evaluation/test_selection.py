@@ -8,9 +8,10 @@ from sklearn.metrics import roc_auc_score
 
 from gram.config import SampleOptions
 from gram.errors import GramError
-from gram.evaluation.calibration import calibration, judge
+from gram.evaluation.calibration import calibration
 from gram.evaluation.evaluate import evaluate
 from gram.experiments.scaling import study
+from gram.inference.judge import judge
 from gram.inference.sample import Trajectories, sample
 from gram.models.reasoner import Reasoner
 from gram.solver import load
@@ -47,7 +48,7 @@ def test_calibration_is_the_checkers_word_against_the_heads(
 ) -> None:
     task, inputs, _, found = kept
     figures = calibration(task, inputs, found)
-    valid = judge(task, inputs, found.history[0])
+    valid = judge(task, inputs, found.history[0]).valid
     halt, value = figures["halt"], figures["value"]
     assert halt["auc"] == pytest.approx(roc_auc_score(valid.ravel(), found.step_confidence.ravel()))
     at_the_end = np.repeat(valid[..., -1:], 3, axis=-1)
@@ -69,4 +70,4 @@ def test_a_task_without_rules_cannot_be_judged(
     task, inputs, _, found = kept
     monkeypatch.setattr(type(task), "has_rules", False)
     with pytest.raises(GramError, match="no checker"):
-        judge(task, inputs, found.history[0])
+        calibration(task, inputs, found)

@@ -1,5 +1,6 @@
 """Samples that grow in a file: what other programs have left beside it is kept, and half a beginning is no obstacle."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from numpy.testing import assert_array_equal
 from gram.config import SampleOptions
 from gram.errors import GramError
 from gram.inference.sample import sample
-from gram.inference.stream import already_drawn, generate
+from gram.inference.stream import already_drawn, generate, weights_digest
 from gram.models.reasoner import Reasoner
 from gram.tasks.images import Digits
 from tests.cli.helpers import CannotWrite
@@ -51,6 +52,35 @@ def test_a_beginning_without_a_whole_header_is_begun_again(trained: Any, tmp_pat
     assert already_drawn(trained, 3, OPTIONS, path) == 0
     assert np.array_equal(generate(trained, 3, OPTIONS, path=path), expected)
     assert not part.exists()
+
+
+def test_an_unfinished_file_of_an_earlier_version_is_resumed(
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The format of a part file is fixed: one line of JSON, and a byte for every token."""
+    monkeypatch.setattr("gram.inference.stream.BLOCK", 4)
+    expected = generate(trained, 6, OPTIONS)
+    header = {
+        "task": "digits",
+        "weights": weights_digest(trained.model),
+        "depth": 1,
+        "temperature": 1.0,
+        "temperature_final": None,
+        "seed": 3,
+        "halt": False,
+        "halt_at": 0.5,
+        "decode": "argmax",
+        "initial": "fixed",
+        "perturb": 0.0,
+        "keep_states": False,
+    }
+    drawn = expected[:5].tobytes()[:-2]  # one block, and a second one that was cut off
+    (tmp_path / "samples.npz.part").write_bytes(json.dumps(header).encode() + b"\n" + drawn)
+    counted: list[int] = []
+    found = generate(trained, 6, OPTIONS, path=tmp_path / "samples.npz", progress=counted.append)
+    assert np.array_equal(found, expected)
+    assert counted[0] == 4  # was there already
+    assert sum(counted) == 6
 
 
 def test_a_part_of_another_call_is_refused(trained: Any, tmp_path: Path) -> None:
