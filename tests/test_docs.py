@@ -120,6 +120,8 @@ def test_the_task_of_the_guide_is_prepared_trained_and_solved(
     broken[:, 0] = broken[:, 1]
     assert not task.verify(rows.inputs, broken).valid.any()
     assert task.render(task.parse("12./.../..3")) == "1 2 .\n. . .\n. . 3"
+    sets = task.structure.constraints
+    assert (sets["row"][5], sets["column"][5], list(task.structure.symbols)) == (1, 2, [2, 3, 4])
     short = ["task.options.size=3", "task.options.puzzles=200", "train.steps=2", "train.slots=8"]
     small = ["train.test_inputs=2", "train.eval_inputs=2", "eval.width=2", "eval.depth=2"]
     monkeypatch.setattr("sys.argv", ["gram", "train", "mine.yaml", *short, *small])

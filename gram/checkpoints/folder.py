@@ -1,6 +1,5 @@
 """A trained model is a folder: `config.json` (the recipe and the shapes) and `model.safetensors`. No pickle."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from gram.errors import GramError
 from gram.files import CONFIG_FILE, read_json, write_json
 from gram.models.base import Model
 from gram.models.registry import build_model
-from gram.tasks.base import Structure
+from gram.tasks.base import Structure, checked_structure
 
 FORMAT = 2
 WEIGHTS_FILE, PUZZLES_FILE, RUN_FILE = "model.safetensors", "puzzles.json", "run.json"
@@ -78,16 +77,11 @@ def load_model(folder: Path) -> tuple[Model, Recipe, dict[str, Any]]:
 def read_structure(path: Path, config: dict[str, Any]) -> Structure:
     """Return the task's structure in config.json, checked against its length and vocabulary."""
     content = config.get("structure", {})
-    length, vocab_size = config["length"], config["vocab_size"]
+    sizes = {"length": config["length"], "vocab_size": config["vocab_size"]}
     try:
-        structure = Structure({str(k): [int(n) for n in v] for k, v in content.get("constraints", {}).items()})
-        structure = replace(structure, symbols=[int(token) for token in content.get("symbols", [])])
-    except (AttributeError, TypeError, ValueError) as error:
-        raise GramError(f"{path}: 'structure' is damaged ({error}).") from error
-    fits = all(len(kind) == length and min(kind) >= 0 for kind in structure.constraints.values())
-    if not fits or not all(0 <= token < vocab_size for token in structure.symbols):
-        raise GramError(f"{path}: 'structure' does not fit a length of {length} and a vocabulary of {vocab_size}.")
-    return structure
+        return checked_structure(content.get("constraints", {}), content.get("symbols", []), **sizes)
+    except (AttributeError, GramError) as error:
+        raise GramError(f"{path}: 'structure' is damaged: {error}") from error
 
 
 def check_format(path: Path, found: int) -> None:

@@ -238,6 +238,20 @@ def whole_numbers(name: str, values: Any) -> NDArray[np.integer[Any]]:
     return array
 
 
+def checked_structure(constraints: Any, symbols: Any, *, length: int, vocab_size: int) -> Structure:
+    """Return a declared structure as plain numbers; raise `GramError` unless it fits the length and the vocabulary."""
+    if not isinstance(constraints, Mapping):
+        raise GramError("constraints must map each kind of sets to a list of numbers, such as {'row': [0, 0, 1, 1]}.")
+    sets = {str(kind): whole_numbers(f"constraints['{kind}']", numbers) for kind, numbers in constraints.items()}
+    for kind, numbers in sets.items():
+        if numbers.shape != (length,) or numbers.min() < 0:
+            raise GramError(f"constraints['{kind}'] must be {length} numbers from 0, the set of each position.")
+    tokens = [] if np.size(symbols) == 0 else whole_numbers("symbols", symbols).ravel().tolist()
+    if tokens and not 1 < len({token for token in tokens if 0 <= token < vocab_size}) == len(tokens):
+        raise GramError(f"symbols must be two or more different tokens from 0 to {vocab_size - 1}, not {tokens}.")
+    return Structure({kind: numbers.tolist() for kind, numbers in sets.items()}, tokens)
+
+
 def check_pairs(task: Task, inputs: Tokens, outputs: Tokens) -> tuple[Tokens, Tokens]:
     """Return both [rows, length], or raise `GramError` if either has another shape."""
     inputs, outputs = check_rows(task, inputs), check_rows(task, outputs)

@@ -1,35 +1,48 @@
-"""A plugin: Python functions of the user that verify, draw and read rows of tokens; run only on request."""
+"""A plugin: code of the user that verifies, draws and reads rows of tokens, and declares their structure.
+
+It is run only on request.
+"""
 
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from gram.errors import GramError
+from gram.tasks.base import Structure, checked_structure
 from gram.tasks.outside import guarded, import_file
 from gram.tasks.store import find_file
 
 PLUGINS = "gram.tasks.tokens"
 """entry point group of the plugins that are installed as packages"""
-PARTS = ("verify", "render", "parse")
+FUNCTIONS = ("verify", "render", "parse")
+PARTS = (*FUNCTIONS, "constraints", "symbols")
 
 
 class Plugin:
-    """The functions of a plugin, or none of them."""
+    """The functions and declarations of a plugin; none without one."""
 
     def __init__(self, name: str | None) -> None:
         """Import a Python file (.py), or load an entry point of the group `gram.tasks.tokens`."""
         self.name = name
         self._module = None if name is None else guarded(f"the plugin {name} cannot be loaded", _load, name)
         if name is not None and not any(self.has(part) for part in PARTS):
-            raise GramError(f"the plugin {name} defines none of verify, render and parse")
+            raise GramError(f"the plugin {name} defines none of {', '.join(PARTS)}")
 
     def has(self, part: str) -> bool:
-        """Return whether there is such a function."""
-        return callable(getattr(self._module, part, None))
+        """Return whether there is such a function or declaration."""
+        return hasattr(self._module, part) and (part not in FUNCTIONS or callable(getattr(self._module, part)))
 
     def call(self, part: str, *arguments: Any) -> Any:
         """Call a function of the plugin; whatever it raises becomes a `GramError`."""
         return guarded(f"{part} of the plugin {self.name} has failed", getattr(self._module, part), *arguments)
+
+    def structure(self, *, length: int, vocab_size: int) -> Structure:
+        """Return the constraints and symbols that are declared; raise `GramError` unless they fit the rows."""
+        constraints, symbols = getattr(self._module, "constraints", {}), getattr(self._module, "symbols", ())
+        try:
+            return checked_structure(constraints, symbols, length=length, vocab_size=vocab_size)
+        except GramError as error:
+            raise GramError(f"The plugin {self.name} has a wrong declaration: {error}") from error
 
 
 def _load(name: str) -> Any:

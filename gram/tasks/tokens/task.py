@@ -20,6 +20,7 @@ from gram.tasks.base import (
     IGNORE,
     Examples,
     SplitName,
+    Structure,
     Task,
     Tokens,
     Verdict,
@@ -66,7 +67,7 @@ class TokenFile(Task):
         Args:
             path: a .jsonl, .npy or .npz file, or a published folder; looked for here, then below `GRAM_DATA`.
             plugin: a Python file (.py), or the name of an entry point of the group `gram.tasks.tokens`, with any of
-                `verify(inputs, outputs)`, `render(tokens)` and `parse(text)`.
+                `verify(inputs, outputs)`, `render(tokens)`, `parse(text)`, `constraints` and `symbols`.
             shape: rows and columns, to draw the tokens as a grid.
             vocab_size: number of tokens; the largest token + 1 by default, or what a published folder says.
             seed: of the split.
@@ -87,6 +88,7 @@ class TokenFile(Task):
         self.vocab_size = self.vocab_size if vocab_size is None else vocab_size
         self.length = rows.inputs.shape[1]
         self.shape = checked_shape(shape, self.length)
+        self._structure = self.plugin.structure(length=self.length, vocab_size=self.vocab_size)
         self._arrange(rows, parts)
 
     def _read_file(self, source: Path) -> tuple[Rows, None]:
@@ -130,6 +132,11 @@ class TokenFile(Task):
         # Rows by input, wherever they are: those of input number i start at _starts[i].
         self._by_input = np.argsort(code[chosen], kind="stable")
         self._starts = np.searchsorted(code[chosen][self._by_input], np.arange(len(self._inputs) + 1))
+
+    @property
+    def structure(self) -> Structure:
+        """The constraints and symbols that the plugin declares."""
+        return self._structure
 
     def split(self, name: SplitName) -> Examples:
         """Return a seeded split, one row per input and target [rows, length]."""

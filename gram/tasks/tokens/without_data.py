@@ -27,6 +27,7 @@ class TokensWithoutData(TokenFile):
         self.shape = checked_shape(shape, length)
         self.puzzles = 0
         self.plugin = Plugin(plugin)
+        self._structure = self.plugin.structure(length=length, vocab_size=vocab_size)
         self.has_rules = self.plugin.has("verify")
 
     def split(self, name: SplitName) -> Examples:

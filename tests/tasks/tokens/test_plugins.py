@@ -38,7 +38,7 @@ def test_a_plugin_verifies_renders_and_parses(counted: str, tmp_path: Path) -> N
     [
         ("import not_there_at_all", "cannot be loaded: ModuleNotFoundError: No module"),
         ("def verify(", "cannot be loaded: SyntaxError"),
-        ("verify = 5", "defines none of verify, render and parse"),
+        ("verify = 5", "defines none of verify, render, parse, constraints, symbols"),
         (
             "def verify(inputs, outputs): return inputs == outputs",
             r"must return an array of bool \[2\], not bool \[2, 3\]",
