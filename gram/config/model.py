@@ -150,6 +150,8 @@ class ObjectiveConfig(Section):
     """Noise temperature of these rollouts: the one at which the model will be sampled."""
     rollout_temperature_final: float | None = Field(None, ge=0)
     """Their temperature moves linearly to this one in the course of an example; None keeps it."""
+    rollout_horizon: int | None = Field(None, ge=1)
+    """Full steps that they are worth: examples with a longer lifetime make smaller steps, as `eval.horizon` does."""
     reserve: int = Field(0, ge=0)
     """Additional targets to choose from for rollouts of images; more of them make the nearest one nearer."""
     halt_loss: Literal["bce", "squared"] = "bce"

@@ -27,7 +27,7 @@ class SampleOptions:
     temperature_final: Finite | None = None
     """The temperature moves linearly to this one over the depth; by default, it stays."""
     horizon: Annotated[int, Field(ge=1)] | None = None
-    """Full steps that a trajectory is worth: a larger depth divides them into smaller ones; by default, all are full."""
+    """Full steps that a trajectory is worth: a larger depth divides them into smaller ones; by default, never."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Autoregressive models: draw from the most probable tokens that together have this probability (nucleus)."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0

@@ -69,6 +69,15 @@ def temperature_at(first: Tensor | float, final: Tensor | float, step: Tensor, d
     return first + (final - first) * step / (depth - 1).clamp_min(1)
 
 
+def step_size(horizon: int, depth: Tensor) -> Tensor:
+    """Return the size [rows] of the steps of trajectories of `depth` [rows] steps that are worth `horizon` full ones.
+
+    The noise of a step of size s is to be scaled by s ** -0.5: there are 1 / s times as many, each of which counts for
+    s, and their variance adds up to the same, as in the discretization of a stochastic differential equation.
+    """
+    return (horizon / depth).clamp_max(1)
+
+
 def scaled(noise: Noise, temperature: Tensor) -> Noise:
     """Return the noise at each row's temperature [rows]."""
 

@@ -25,7 +25,7 @@ from gram.models.losses import (
     squared_error,
     token_accuracy,
 )
-from gram.models.noise import Noise, derive, normal, scaled, temperature_at, uniform
+from gram.models.noise import Noise, derive, normal, scaled, step_size, temperature_at, uniform
 
 if TYPE_CHECKING:
     from gram.models.reasoner import Reasoner
@@ -76,13 +76,18 @@ class SupervisionStep:
         model, c, steps = self.model, self.model.objective, self.carry.steps[rows]
         final = c.rollout_temperature if c.rollout_temperature_final is None else c.rollout_temperature_final
         temperature = temperature_at(c.rollout_temperature, final, steps, self.rows.lifetime[rows])
+        before, size = self.state.rows(rows), torch.ones_like(temperature)
+        if c.rollout_horizon is not None:
+            size = step_size(c.rollout_horizon, self.rows.lifetime[rows])
         state = model.step(
-            self.state.rows(rows),
+            before,
             self._encoded(rows),
-            scaled(self.noise(rows, PRIOR), temperature),
+            scaled(self.noise(rows, PRIOR), temperature * size.rsqrt()),
             first_transition=steps * model.transitions_per_update,
             transitions=model.transitions_per_update,
         ).state
+        if c.rollout_horizon is not None:
+            state = before.towards(state, size)
         return state, model.decoder.logits(state.h).argmax(dim=-1)
 
     def right(self, outputs: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from gram.config import SampleOptions
 from gram.machine import free_memory
 from gram.models.base import Job, Steps
 from gram.models.carry import State
-from gram.models.noise import Noise, derive, normal, puzzle_key, scaled, temperature_at
+from gram.models.noise import Noise, derive, normal, puzzle_key, scaled, step_size, temperature_at
 from gram.tasks.base import Tokens
 
 if TYPE_CHECKING:
@@ -201,14 +201,10 @@ class Batch:
         """Return the fraction of a step [rows] that each row goes, below 1 beyond its horizon; None if all are 1."""
         if self.options.horizon is None or not (self.depth > self.options.horizon).any():
             return None
-        return torch.from_numpy(np.minimum(1, self.options.horizon / self.depth).astype(np.float32)).to(self.device)
+        return step_size(self.options.horizon, torch.from_numpy(self.depth)).to(self.device)
 
     def _noise(self, key: Tensor, size: Tensor | None = None) -> Noise:
-        """Return the noise of every transition of a step with keys [rows], at each row's temperature.
-
-        Of steps of a size below 1, as many more are made: their noise is larger so that its variance adds up to the
-        same, as in the discretization of a stochastic differential equation.
-        """
+        """Return the noise of every transition of a step with keys [rows], at each row's temperature and step size."""
         first, final = torch.from_numpy(self.temperatures).unbind(1)
         temperature = temperature_at(first, final, torch.from_numpy(self.step), torch.from_numpy(self.depth))
         if size is not None:

@@ -139,6 +139,29 @@ def test_the_temperature_of_rollouts_falls_in_the_course_of_an_example(
         assert_close(falling.carry.state.h, same.carry.state.h)
 
 
+def test_rollouts_of_examples_beyond_the_horizon_make_smaller_steps(
+    tiny_model: ModelBuilder, tiny_carry: CarryBuilder
+) -> None:
+    model = tiny_model()
+    carry = tiny_carry(model, 4)
+    lifetime = int(carry.rows.lifetime[0])
+    settings = {"prior_share": 0.5, **NO_HEADS}
+    full = update_of(model, carry, rollout_temperature=2.0, **settings).carry.state.h
+    within = update_of(model, carry, rollout_temperature=2.0, rollout_horizon=lifetime, **settings).carry.state.h
+    assert_close(within, full)
+    # A quarter of a step, with noise of twice the temperature; slots that follow the posterior make full steps.
+    before = carry.state.h
+    beyond = update_of(
+        model,
+        replace(carry, rows=replace(carry.rows, lifetime=torch.full_like(carry.rows.lifetime, 4 * lifetime))),
+        rollout_temperature=1.0,
+        rollout_horizon=lifetime,
+        **settings,
+    ).carry.state.h
+    assert_close(beyond[:2], before[:2] + (full[:2] - before[:2]) / 4)
+    assert_close(beyond[2:], full[2:])
+
+
 @pytest.mark.parametrize("guidance", ["none", "gaussian"])
 def test_heads_do_not_reach_the_core(tiny_model: ModelBuilder, tiny_carry: CarryBuilder, guidance: str) -> None:
     model = tiny_model(guidance=guidance)
