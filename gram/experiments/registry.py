@@ -26,14 +26,20 @@ def find_entry(name: str) -> Entry:
 
 
 def select_runs(entry: Entry, scale: Scale, only: str = "") -> tuple[Run, ...]:
-    """Return the runs of an entry whose name, row, group or recipe is among `only` (names with commas), or all."""
+    """Return the runs of an entry whose name, row, group or recipe is among `only` (names with commas), or all.
+
+    A run's own name goes first: a shipped model may be called as the group that it belongs to.
+    """
     runs = entry.runs(scale)
     if not runs:
         raise GramError(f"{entry.name} has no runs at the scale {scale}.")
     wanted = [name.strip() for name in only.split(",") if name.strip()]
-    chosen = tuple(run for run in runs if {run.name, run.row, run.group, run.recipe} & set(wanted)) if wanted else runs
+    chosen: set[str] = set()
     for name in wanted:
-        if not any(name in (run.name, run.row, run.group, run.recipe) for run in runs):
+        here = {run.name for run in runs if name == run.name}
+        here = here or {run.name for run in runs if name in (run.row, run.group, run.recipe)}
+        if not here:
             known = ", ".join(run.name for run in runs)
             raise GramError(f"{entry.name} has no run '{name}' at the scale {scale}; there is {known}.")
-    return chosen
+        chosen |= here
+    return tuple(run for run in runs if run.name in chosen) if wanted else runs

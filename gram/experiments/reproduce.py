@@ -76,7 +76,10 @@ def check_changes(runs: Iterable[Run], change: Sequence[str]) -> None:
     """Raise `GramError` if any of these runs cannot take the user's changes to its recipe."""
     for run in runs if change else ():
         if run.shipped:
-            raise GramError(f"--set changes trainings, but {run.name} is a shipped model, which is only measured.")
+            raise GramError(
+                f"--set changes trainings, but {run.name} is a shipped model, which is only measured: "
+                "name the runs to train with --only."
+            )
         recipe = training_recipe(run, run.seeds[0], threads=1, extra=change)
         check_options(recipe.task.name, recipe.task.options)
 

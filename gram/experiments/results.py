@@ -20,6 +20,8 @@ from gram.files import CONFIG_FILE, locked, look_up, read_json, write_whole
 
 RESULTS, RUNS = Path("results"), Path("runs") / "reproduce"
 """Below the current folder, which is a checkout of the repository."""
+SHIPPED = "shipped"
+"""The folder of the results of shipped models, whatever entry shows them."""
 NUMBERS = re.compile(r"\[\s+((?:-?[\d.e+-]+|null|true|false)(?:,\s+(?:-?[\d.e+-]+|null|true|false))*)\s+\]")
 State = Literal["done", "missing", "running", "reported", "outdated"]
 
@@ -50,8 +52,8 @@ class Result:
 
 
 def result_path(entry: Entry, run: Run, seed: int) -> Path:
-    """Return the file of a result."""
-    return RESULTS / entry.folder / run.result_name(seed)
+    """Return the file of a result; entries that show the same shipped model share it."""
+    return RESULTS / (SHIPPED if run.shipped else entry.folder) / run.result_name(seed)
 
 
 def training_folder(run: Run, seed: int) -> Path:

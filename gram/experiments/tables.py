@@ -113,7 +113,8 @@ def _data_text(group: str, results: Sequence[Result]) -> str:
             f"would cover {uniform:.1f}%, a perfect deterministic model {one:.1f}%"
         )
     elif "samples" in metrics:
-        text += f": {metrics['samples']:,} samples"
+        counts = sorted({result.metrics["samples"] for result in results})
+        text += f": {' or '.join(f'{count:,}' for count in counts)} samples"
     text += ". Values have 95% intervals over the inputs, or are means ± standard deviations over seeds."
     return textwrap.fill(text, 100)
 

@@ -91,6 +91,10 @@ def test_runs_are_selected_by_name_row_group_or_recipe() -> None:
     ]
     assert {run.group for run in select_runs(entry, "cpu", "HRM")} == set(entry.published)
     assert len(select_runs(entry, "paper", "colouring-10")) == 8
+    for name in ("shipped", "sudoku-generation"):  # its own name is also the name of its group
+        (run,) = select_runs(find_entry(name), "cpu", "sudoku-generation")
+        assert run.shipped == "sudoku-generation"
+    assert [run.name for run in select_runs(find_entry("shipped"), "cpu", "digits")] == ["digits"]
     for name, scale, only in (("multi-solution", "cpu", "nothing"), ("objective", "paper", "")):
         with pytest.raises(GramError, match=r"has no run"):
             select_runs(find_entry(name), scale, only)

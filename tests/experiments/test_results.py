@@ -261,6 +261,18 @@ def test_nothing_is_written_outside_a_checkout(tmp_path: Path, monkeypatch: pyte
     assert recipe.read_text() == before
 
 
+def test_a_shipped_model_has_one_result_for_all_entries_that_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    for name in ("sudoku-generation", "validity", "shipped"):
+        entry = find_entry(name)
+        (run,) = (run for run in entry.cpu if run.shipped == "sudoku-generation")
+        assert result_path(entry, run, 0) == Path("results/shipped/sudoku-generation.json")
+        (result,) = load_results(entry, [run])
+        assert result.metrics["samples"] == run.measuring["count"]
+        assert "10,000 samples" in " ".join(entry_table(entry, [run], [result], run.group).split()) or not entry.columns
+        assert state_of(entry, run, 0) == "done"
+
+
 def test_every_cell_of_the_objectives_grid_that_was_measured_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     entry = find_entry("objective")

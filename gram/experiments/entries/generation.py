@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from gram.experiments.entries import shipped
 from gram.experiments.entry import Column, Entry, Run
 
 BOARDS = "sudoku-generation"
@@ -15,6 +16,7 @@ _BOARD_RUNS = (
     Run(BOARDS, "D3PM, absorbing", f"{BOARDS}/d3pm-absorbing", measuring=FEW, minutes=42.0),
     Run(BOARDS, "TRM", f"{BOARDS}/trm", minutes=5.0),
     Run(BOARDS, "GRAM, structured network", f"{BOARDS}/structured", minutes=42.0, apart=True),
+    replace(shipped.BOARDS, group=BOARDS, row="GRAM, deeper and longer"),
 )
 _LARGE_BOARDS = (
     Run(BOARDS, "D3PM, uniform, big", f"{BOARDS}/d3pm-uniform-big"),

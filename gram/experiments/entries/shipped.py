@@ -3,8 +3,6 @@
 from gram.experiments.entry import Column, Entry, Options, Run
 
 SOLVING, GENERATING, DRAWING = "puzzles", "boards", "digits"
-
-
 HALTING = {"halt": True}
 """Sampling of models whose accuracy with halting is, on the validation split, within 0.2 points of that without."""
 
@@ -14,6 +12,9 @@ def _shipped(
 ) -> Run:
     return Run(group, name, recipe, shipped=name, sampling=sampling or {}, measure=measure, measuring=measuring)
 
+
+BOARDS = _shipped(GENERATING, "sudoku-generation", "sudoku-generation/deep", "generation", count=10_000)
+"""Also a row of the table of generated boards."""
 
 ENTRIES = (
     Entry(
@@ -25,7 +26,7 @@ ENTRIES = (
             _shipped(SOLVING, "colouring-8", "colouring-8/gram", "solutions"),
             _shipped(SOLVING, "colouring-10", "colouring-10/gram", "solutions"),
             _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/deep", "solutions", limit=100),
-            _shipped(GENERATING, "sudoku-generation", "sudoku-generation/deep", "generation", count=10_000),
+            BOARDS,
             _shipped(DRAWING, "digits", "digits/gram", "images", count=1000, depths=(16,)),
             _shipped(DRAWING, "mnist", "mnist/gram", "images", count=1000, depths=(32,)),
         ),
