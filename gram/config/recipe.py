@@ -142,6 +142,11 @@ class Recipe(Section):
     train: TrainConfig = TrainConfig()
     eval: SampleOptions = SampleOptions()
 
+    @property
+    def kind(self) -> str:
+        """The kind of the model."""
+        return str(getattr(self.model, "kind", "reasoner"))
+
     @model_validator(mode="before")
     @classmethod
     def _not_the_old_form(cls, content: Any) -> Any:

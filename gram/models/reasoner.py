@@ -31,7 +31,8 @@ from gram.models.noise import Noise
 from gram.models.objective import SupervisionStep, trajectory_elbo
 from gram.models.rollout import Batch, even_groups
 from gram.models.symbols import Symbols
-from gram.tasks.base import Structure, Tokens
+from gram.models.task_fit import check_reasoner
+from gram.tasks.base import Examples, Structure, Task, Tokens
 
 
 @dataclass
@@ -87,12 +88,23 @@ class Reasoner(Model):
             self.register_buffer(name, state if state.is_meta else state.normal_())
         # A model that is supervised only at the end makes all its transitions in one update.
         self.steps_per_example = config.supervision_steps if config.supervision == "deep" else 1
+        self.trained_depth = config.supervision_steps
         self.transitions_per_update = config.transitions * config.supervision_steps // self.steps_per_example
 
     @classmethod
     def build(cls, config: Any, objective: Any, *, vocab_size: int, length: int, structure: Structure) -> Self:
         """Build a reasoner from the sections of a recipe."""
         return cls(config, vocab_size=vocab_size, length=length, objective=objective, structure=structure)
+
+    @classmethod
+    def for_task(cls, config: ModelConfig, task: Task) -> ModelConfig:
+        """Set the number of puzzles to that of the task; without puzzles, the puzzle tokens are zeros."""
+        ours = not config.puzzle_tokens or config.puzzles
+        return config if ours else config.model_copy(update={"puzzles": task.puzzles})
+
+    @classmethod
+    def check_task(cls, config: ModelConfig, objective: ObjectiveConfig, task: Task, examples: Examples) -> None:
+        check_reasoner(config, objective, task, examples)
 
     def _network(self) -> Network:
         c, sets = self.config, self.sets

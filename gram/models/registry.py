@@ -3,6 +3,7 @@
 from importlib.metadata import entry_points
 
 from gram.config import Recipe
+from gram.errors import GramError
 from gram.models.base import Model
 from gram.models.baselines.ar import Autoregressive
 from gram.models.baselines.d3pm import D3pm
@@ -26,7 +27,13 @@ def model_class(kind: str) -> type[Model]:
 
 def build_model(recipe: Recipe, *, vocab_size: int, length: int, structure: Structure | None = None) -> Model:
     """Build a model from the `model` and `objective` sections of a recipe."""
-    kind = getattr(recipe.model, "kind", "reasoner")
-    return model_class(kind).build(
+    return model_class(recipe.kind).build(
         recipe.model, recipe.objective, vocab_size=vocab_size, length=length, structure=structure or Structure()
     )
+
+
+def as_reasoner(model: Model, message: str) -> Reasoner:
+    """Return a recursive model itself; raise `GramError` with the message for any other."""
+    if not isinstance(model, Reasoner):
+        raise GramError(message)
+    return model
