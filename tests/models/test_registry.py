@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from gram.config import Recipe, SampleOptions, Section, parse_recipe
+from gram.config import MODEL_KINDS, Recipe, SampleOptions, Section, parse_recipe
 from gram.errors import GramError
 from gram.models.base import Job, Model, StepContext, StepResult, Steps
 from gram.models.carry import Carry, Rows
@@ -86,12 +86,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(**wanted: Any) -> importlib.metadata.EntryPoints:
         return points.select(**wanted)
 
-    # Both modules have taken the function by name.
-    for place in ("gram.config.recipe.entry_points", "gram.models.registry.entry_points"):
-        monkeypatch.setattr(place, found)
+    monkeypatch.setattr("gram.config.recipe.entry_points", found)
 
 
 def test_every_kind_has_settings_that_name_it() -> None:
+    assert MODELS.keys() == MODEL_KINDS.keys()
     for kind, found in MODELS.items():
         assert found.settings.model_fields["kind"].default == kind
         assert model_class(kind) is found
