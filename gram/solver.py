@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -20,7 +20,7 @@ from gram.inference.anytime import Anytime, Search, Until
 from gram.inference.sample import Progress, Trajectories, sample
 from gram.inference.select import BY_HEADS, Rule, check_rule
 from gram.machine import choose_device, threads_for
-from gram.models.registry import build_model
+from gram.models.registry import as_reasoner, build_model
 from gram.progress import bar
 from gram.result import Result, judge_puzzle
 from gram.tasks import make_task, stored_task
@@ -58,9 +58,9 @@ class Solver:
     @property
     def reasoner(self) -> "Reasoner":
         """The model, if it is recursive; raises `GramError` for a baseline without supervision steps."""
-        if not self.model.recursive:
-            raise GramError("This model samples whole outputs and has no supervision steps, states or heads.")
-        return cast("Reasoner", self.model)
+        return as_reasoner(
+            self.model, "This model samples whole outputs and has no supervision steps, states or heads."
+        )
 
     @classmethod
     def from_pretrained(

@@ -18,24 +18,23 @@ REMOVED = {"exchange": 1.0}
 """Settings of the objective that no longer exist, with the values at which they changed nothing."""
 
 MODEL_KINDS: dict[str, type[Section]] = {
-    "reasoner": ModelConfig,
-    "ar": ArConfig,
-    "mdlm": MdlmConfig,
-    "d3pm": D3pmConfig,
-    "vae": VaeConfig,
+    str(settings.model_fields["kind"].default): settings
+    for settings in (ModelConfig, ArConfig, MdlmConfig, D3pmConfig, VaeConfig)
 }
 """The settings of every kind of model; packages add theirs by an entry point in the group `gram.models`."""
 
 
+def packaged_model(kind: str) -> Any:
+    """Load the model class that a package offers by an entry point; raise `ValueError` for an unknown kind."""
+    points = {point.name: point for point in entry_points(group="gram.models")}
+    if kind not in points:
+        raise ValueError(f"there is no model of kind '{kind}'; the kinds are {', '.join([*MODEL_KINDS, *points])}")
+    return points[kind].load()
+
+
 def model_settings(kind: str) -> type[Section]:
     """Return the class of settings of a kind of model; raise `ValueError` for an unknown kind."""
-    if kind in MODEL_KINDS:
-        return MODEL_KINDS[kind]
-    others = {point.name: point for point in entry_points(group="gram.models")}
-    if kind not in others:
-        raise ValueError(f"there is no model of kind '{kind}'; the kinds are {', '.join([*MODEL_KINDS, *others])}")
-    settings: type[Section] = others[kind].load().settings
-    return settings
+    return MODEL_KINDS[kind] if kind in MODEL_KINDS else packaged_model(kind).settings
 
 
 def _by_kind(content: Any, _default: Callable[[Any], Section]) -> Section:
@@ -144,6 +143,11 @@ class Recipe(Section):
     """The reasoner's loss; other kinds have what their loss needs among their own settings."""
     train: TrainConfig = TrainConfig()
     eval: SampleOptions = SampleOptions()
+
+    @property
+    def kind(self) -> str:
+        """The kind of the model."""
+        return str(getattr(self.model, "kind", "reasoner"))
 
     @model_validator(mode="before")
     @classmethod

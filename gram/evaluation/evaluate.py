@@ -13,7 +13,7 @@ from gram.inference.resampling import Resampling, search
 from gram.inference.sample import Progress, Trajectories, sample
 from gram.inference.select import BY_HEADS, RULES
 from gram.models.base import Model
-from gram.models.reasoner import Reasoner
+from gram.models.registry import as_reasoner
 from gram.tasks.base import Distinct, Examples, SplitName, Task
 
 if TYPE_CHECKING:
@@ -61,9 +61,8 @@ def evaluate(
     asked = examples.distinct(limit)
     more: dict[str, Any] = {"puzzle_ids": asked.puzzle_ids, "progress": progress}
     if resampling is not None:
-        if not model.recursive:
-            raise GramError("Only trajectories of a recursive model can be resampled.")
-        trajectories = search(cast(Reasoner, model), asked.inputs, options, resampling, **more)
+        reasoner = as_reasoner(model, "Only trajectories of a recursive model can be resampled.")
+        trajectories = search(reasoner, asked.inputs, options, resampling, **more)
     elif fabric is None:
         trajectories = sample(model, asked.inputs, options, **more)
     else:

@@ -27,7 +27,6 @@ from gram.tasks.base import Distinct, Task, Tokens
 from gram.training.log import read_metrics
 
 if TYPE_CHECKING:
-    from gram.models.baselines.base import Baseline
     from gram.tasks.arc.task import ARC
 
 SEARCHED = 200
@@ -137,7 +136,7 @@ def _history(solver: Solver, samples: int, sampling: dict[str, Any]) -> dict[int
     blank = blank_input(solver.task)
     if not solver.model.recursive:
         given = torch.from_numpy(np.repeat(blank, samples, axis=0)).to(solver.model.device)
-        return cast("Baseline", solver.model).process(given)
+        return solver.model.process(given)
     options = solver.with_options(**{**sampling, "width": samples, "keep_steps": True, "halt": False})
     outputs = sample(solver.model, blank, options).history[0]
     with torch.inference_mode():

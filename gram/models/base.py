@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gram.config import SampleOptions, Section
 from gram.errors import GramError
 from gram.models.carry import Carry, Rows
-from gram.tasks.base import Structure, Task, Tokens
+from gram.tasks.base import Examples, Structure, Task, Tokens
 
 Checker = Callable[[Tensor, Tensor], Tensor]
 """Verifies outputs [rows, length] for inputs [rows, length]: [rows] bool, "a valid solution"."""
@@ -86,7 +86,9 @@ class Model(nn.Module, ABC):
     recursive: ClassVar[bool] = False
     """Whether it makes supervision steps, and has states and heads."""
     steps_per_example: int = 1
-    """Supervision steps per example by default [N_sup]."""
+    """Training steps per example by default: N_sup, or 1 where one update makes all transitions."""
+    trained_depth: int = 1
+    """Supervision steps of a sample that makes as many transitions as training does for an example."""
 
     def __init__(self, config: Section, *, vocab_size: int, length: int) -> None:
         super().__init__()
@@ -98,6 +100,16 @@ class Model(nn.Module, ABC):
     def build(cls, config: Section, objective: Section, *, vocab_size: int, length: int, structure: Structure) -> Self:
         """Build a model from the sections of a recipe; by default from its own section alone."""
         return cls(config, vocab_size=vocab_size, length=length)
+
+    @classmethod
+    def for_task(cls, config: Any, task: Task) -> Any:
+        """Return the settings with what the task determines filled in; by default they are returned unchanged."""
+        return config
+
+    @classmethod
+    def check_task(cls, config: Any, objective: Any, task: Task, examples: Examples) -> None:
+        """Raise `GramError` if the settings do not fit the task or its training split; the default accepts all."""
+        return
 
     @property
     def state_shape(self) -> tuple[int, int]:
@@ -197,6 +209,17 @@ class Model(nn.Module, ABC):
         chunk: int | None = None,
     ) -> Iterator[Steps]:
         """Sample the trajectories in `jobs`, at most `chunk` at a time; yield the results of every step."""
+
+    def process(self, inputs: Tensor, *, seed: int = 0) -> dict[int, Tokens]:
+        """Return how outputs [rows, length] for inputs [rows, length] are generated, by the number of steps made.
+
+        The default returns the last outputs alone; a model that starts from noise has it at step 0.
+        """
+        outputs, steps = np.zeros(inputs.shape, dtype=np.int64), 0
+        jobs = [(row, 0) for row in range(len(inputs))]
+        for made in self.roll_out(inputs.cpu().numpy(), jobs, SampleOptions(seed=seed)):
+            outputs[made.puzzle], steps = made.outputs, max(steps, int(made.step.max()))
+        return {steps: outputs}
 
     @property
     @abstractmethod

@@ -27,6 +27,7 @@ class Encoder(nn.Module):
         self.dim = config.dim
         self.symbols = symbols
         self.puzzle_tokens = config.puzzle_tokens
+        self.step_embedding = config.step_embedding
         std = 1 / math.sqrt(config.dim)  # times sqrt(D) gives unit variance
         self.patches = None if config.image is None else PatchEncoder(config.dim, config.image, config.patch)
         if self.patches is None:
@@ -53,6 +54,14 @@ class Encoder(nn.Module):
         if self.positions is not None:
             embedded = math.sqrt(0.5) * (embedded + self.positions)  # keeps unit variance
         return math.sqrt(self.dim) * embedded
+
+    def at_transition(self, e_x: Tensor, first: Tensor | None, t: int) -> Tensor:
+        """Add the code of transition `first` [batch] + t to e_x, in a model with step embeddings."""
+        if not self.step_embedding:
+            return e_x
+        if first is None:
+            raise ValueError("a model with step embeddings needs first_transition")
+        return e_x + sinusoid(first + t, e_x.shape[-1])[:, None, :]
 
     def _front(self, puzzles: Tensor, puzzle_ids: Tensor | None) -> Tensor:
         """puzzle_ids [batch] -> their embeddings, filled up with zeros, as tokens [batch, puzzle_tokens, dim]."""
@@ -111,13 +120,6 @@ class Decoder(nn.Module):
         summary = h[:, 0] if self.pool is None else self.pool(h).mean(dim=1)
         halt = self.halt(summary).float()
         return Readout(halt[:, 0], halt[:, 1], self.value(summary).float()[:, 0])
-
-
-def with_step_code(e_x: Tensor, first_transition: Tensor | None, t: int) -> Tensor:
-    """Add the code of transition `first_transition` [batch] + t to e_x [batch, positions, dim]."""
-    if first_transition is None:
-        raise ValueError("a model with step embeddings needs first_transition")
-    return e_x + sinusoid(first_transition + t, e_x.shape[-1])[:, None, :]
 
 
 def sinusoid(index: Tensor, dim: int) -> Tensor:

@@ -2,7 +2,6 @@
 
 import importlib
 import math
-from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -21,9 +20,6 @@ COMPILED_NORM, COMPILED_GATE = 2**17, 2**19
 """Size of a tensor from which norms and gates on a CPU use `gram.models.kernels`."""
 COMPILED_ATTENTION, COMPILED_TOKENS = 2**17, 128
 """Size of queries, keys and values from which, and tokens up to which, `gram.models.attention_kernels` are used."""
-
-CACHED_NUMBERS = 2**19
-"""Roughly how many numbers of an intermediate result a core's cache holds; the speed hardly depends on it."""
 
 
 class _Forgets:
@@ -283,27 +279,3 @@ class Block(nn.Module):
         mixed = x + (self.mixer(x, rope) if isinstance(self.mixer, Attention) else self.mixer(x))
         x = rms_norm(mixed, axis=1 if self.norm_over_tokens else -1)
         return rms_norm(x + self.channels(x))
-
-
-class Network(nn.Module):
-    """A stack of blocks: f_L, f_H, or both."""
-
-    def __init__(self, blocks: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(blocks)
-
-    def forward(self, x: Tensor, rope: Rope | None = None) -> Tensor:
-        """x [batch, length, dim] (state plus injected input) -> the same shape."""
-        for block in self.blocks:
-            x = block(x, rope)
-        return x
-
-
-def row_groups(x: Tensor, largest_row: int, fewest: int = 1) -> list[slice]:
-    """Split the rows of x so that on a CPU the intermediate results of a group stay in the cache.
-
-    `largest_row` is the number of elements per row of the largest one, and `fewest` the smallest group. This helps
-    only without a gradient, because with one every result is kept anyway.
-    """
-    size = max(fewest, CACHED_NUMBERS // largest_row) if x.is_cpu else max(1, len(x))
-    return [slice(start, start + size) for start in range(0, len(x), size)]

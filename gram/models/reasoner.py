@@ -20,17 +20,19 @@ from gram.errors import GramError
 from gram.machine import convolutions_are_faster
 from gram.models.base import Job, Metrics, Model, StepContext, StepResult, Steps
 from gram.models.carry import Carry, Rows, State
-from gram.models.coders import Decoder, Encoder, Readout, with_step_code
+from gram.models.coders import Decoder, Encoder, Readout
 from gram.models.constraints import ConstraintBlock, Sets
+from gram.models.core import Core, Network, cores
 from gram.models.guidance import Gaussian, build_guidance
-from gram.models.layers import Block, Network, Rope, row_groups
+from gram.models.layers import Block, Rope
 from gram.models.losses import labelled_count
 from gram.models.multiply import FEWEST_IMAGES
 from gram.models.noise import Noise
 from gram.models.objective import SupervisionStep, trajectory_elbo
 from gram.models.rollout import Batch, even_groups
 from gram.models.symbols import Symbols
-from gram.tasks.base import Structure, Tokens
+from gram.models.task_fit import check_reasoner
+from gram.tasks.base import Examples, Structure, Task, Tokens
 
 
 @dataclass
@@ -80,17 +82,13 @@ class Reasoner(Model):
         self.high = None if config.shared or config.state == "flat" else self._network()  # a shared one is `low`
         self.rope = Rope(config.dim // config.heads, self.tokens) if config.positions == "rope" else None
         self.guidance = build_guidance(config, vocab_size, symbols)
-        mixed = {"tokens": config.token_hidden, "attention": 2 * self.tokens}.get(config.mixing, 0) * config.dim
-        self.largest_row = 2 * max(self.tokens * config.channel_hidden, mixed)
-        """how many numbers the largest intermediate result of the networks has per row"""
-        self.fewest_rows = FEWEST_IMAGES if config.mixing == "tokens" and convolutions_are_faster() else 1
-        """rows in a group below which the faster multiply over tokens would be missed"""
         # z_0 is drawn once and kept in the checkpoint: never trained, never redrawn.
         for name in ("h_init", "l_init"):
             state = torch.empty(config.dim)
             self.register_buffer(name, state if state.is_meta else state.normal_())
         # A model that is supervised only at the end makes all its transitions in one update.
         self.steps_per_example = config.supervision_steps if config.supervision == "deep" else 1
+        self.trained_depth = config.supervision_steps
         self.transitions_per_update = config.transitions * config.supervision_steps // self.steps_per_example
 
     @classmethod
@@ -98,11 +96,28 @@ class Reasoner(Model):
         """Build a reasoner from the sections of a recipe."""
         return cls(config, vocab_size=vocab_size, length=length, objective=objective, structure=structure)
 
+    @classmethod
+    def for_task(cls, config: ModelConfig, task: Task) -> ModelConfig:
+        """Set the number of puzzles to that of the task; without puzzles, the puzzle tokens are zeros."""
+        ours = not config.puzzle_tokens or config.puzzles
+        return config if ours else config.model_copy(update={"puzzles": task.puzzles})
+
+    @classmethod
+    def check_task(cls, config: ModelConfig, objective: ObjectiveConfig, task: Task, examples: Examples) -> None:
+        check_reasoner(config, objective, task, examples)
+
     def _network(self) -> Network:
-        c = self.config
-        if self.sets is not None:
-            return Network([ConstraintBlock(c.dim, c.channel_hidden, self.sets) for _ in range(c.layers)])
-        return Network([Block(c, self.tokens) for _ in range(c.layers)])
+        c, sets = self.config, self.sets
+        mixed = {"tokens": c.token_hidden, "attention": 2 * self.tokens}.get(c.mixing, 0) * c.dim
+        return Network(
+            [
+                Block(c, self.tokens) if sets is None else ConstraintBlock(c.dim, c.channel_hidden, sets)
+                for _ in range(c.layers)
+            ],
+            largest_row=2 * max(self.tokens * c.channel_hidden, mixed),
+            # With fewer rows the faster multiply over tokens would be missed.
+            fewest_rows=FEWEST_IMAGES if c.mixing == "tokens" and convolutions_are_faster() else 1,
+        )
 
     @property
     def puzzle_embeddings(self) -> nn.Parameter | None:
@@ -137,42 +152,30 @@ class Reasoner(Model):
         In earlier transitions the guidance heads alone are tracked, on detached proposals, so that the KL of every
         transition can be charged. `first_transition` [batch] counts the transitions that each row has already made.
         """
-        transitions = transitions or self.config.transitions
-        output = StepOutput(state)
-        for t in range(transitions):
-            tracked = torch.is_grad_enabled() and (t == transitions - 1 or self.config.gradient == "step")
-            injected = with_step_code(e_x, first_transition, t) if self.config.step_embedding else e_x
-            state, prior, posterior = self.transition(output.state, injected, noise(t), e_y, tracked)
-            output.state = state if tracked else state.detach()
+        c, output = self.config, StepOutput(state)
+        networks, count = (self.low, self.high or self.low, self.rope), transitions or c.transitions
+        for t, core in enumerate(cores(*networks, low_steps=c.low_steps, transitions=count, gradient=c.gradient)):
+            injected = self.encoder.at_transition(e_x, first_transition, t)
+            state, prior, posterior = self.transition(output.state, injected, noise(t), core, e_y)
+            output.state = state if core.tracked else state.detach()
             output.priors += [] if prior is None else [prior]
             output.posteriors += [] if posterior is None else [posterior]
         return output
 
     def transition(
-        self,
-        state: State,
-        e_x: Tensor,
-        noise: Tensor | None,
-        e_y: Tensor | None = None,
-        tracked: bool = True,
+        self, state: State, e_x: Tensor, noise: Tensor | None, core: Core, e_y: Tensor | None = None
     ) -> tuple[State, Gaussian | None, Gaussian | None]:
-        """Make one latent transition; return z, p(epsilon | u) and q(epsilon | u, y).
-
-        Unless it is `tracked`, no gradient reaches u, and the rows go through the networks in small groups.
-        """
-        f_low, f_high, last = self.low, self.high or self.low, self.config.low_steps - 1
-        proposals = []
-        for rows in [slice(None)] if tracked else row_groups(e_x, self.largest_row, self.fewest_rows):
-            h, low = state.rows(rows)
-            recurrent, injected = (h, e_x[rows]) if low is None else (low, h + e_x[rows])
-            for k in range(self.config.low_steps):
-                # HRM's one-step gradient tracks only the last call of f_L.
-                with torch.set_grad_enabled(tracked and (self.config.gradient != "call" or k == last)):
-                    recurrent = f_low(recurrent + injected, self.rope)  # l <- f_L(l + h + e_x)
-            with torch.set_grad_enabled(tracked):
-                u = recurrent if low is None else f_high(h + recurrent, self.rope)  # u <- f_H(h + l)
-            proposals.append(State(u, None if low is None else recurrent))
-        u, low = proposals[0] if len(proposals) == 1 else State.cat(proposals)
+        """Make one latent transition; return z, p(epsilon | u) and q(epsilon | u, y)."""
+        h, low = state
+        if low is None:  # a flat state
+            u = h
+            for f in core.low:
+                u = f(u + e_x)
+        else:
+            injected = h + e_x
+            for f_low in core.low:
+                low = f_low(low + injected)  # l <- f_L(l + h + e_x)
+            u = core.high(h + low)  # u <- f_H(h + l)
         h, prior, posterior = self.guidance(u, e_y, noise)  # h <- u + epsilon
         return State(h, low), prior, posterior
 

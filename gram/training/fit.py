@@ -1,21 +1,15 @@
 """Checks that a recipe and its task fit together, before any long work."""
 
-import math
-
-import numpy as np
-
-from gram.config import ImageSection, ModelConfig, ObjectiveConfig, Recipe, VaeConfig
+from gram.config import Recipe
 from gram.errors import GramError
 from gram.evaluation.metrics import list_solutions
-from gram.tasks.base import Examples, Task, Tokens
+from gram.models.registry import model_class
+from gram.tasks.base import Examples, Task
 
 
 def resolve_recipe(recipe: Recipe, task: Task) -> Recipe:
-    """Set the number of puzzles to that of the task; without puzzles, the puzzle tokens are zeros."""
-    model = recipe.model
-    if not isinstance(model, ModelConfig) or not model.puzzle_tokens or model.puzzles:
-        return recipe
-    return recipe.model_copy(update={"model": model.model_copy(update={"puzzles": task.puzzles})})
+    """Fill in the settings of the model that the task determines."""
+    return recipe.model_copy(update={"model": model_class(recipe.kind).for_task(recipe.model, task)})
 
 
 def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
@@ -29,28 +23,4 @@ def check_fit(recipe: Recipe, task: Task, splits: dict[str, Examples]) -> None:
         raise GramError(f"train.keep: best needs a checker and a validation split, and {task.name} lacks one of them.")
     if task.scoring == "solutions":
         list_solutions(task, splits["test"].inputs[0])
-    model = recipe.model
-    if isinstance(model, VaeConfig) and task.scoring != "generation":
-        raise GramError(f"A VAE is unconditional and cannot solve the puzzles of {task.name}.")
-    if isinstance(model, ImageSection) and model.image is not None and math.prod(model.image) != task.length:
-        raise GramError(
-            f"model.image {list(model.image)} does not fit {task.name}: its rows have {task.length} tokens."
-        )
-    if isinstance(model, ModelConfig):
-        _check_reasoner(model, recipe.objective, task, splits["train"].groups)
-
-
-def _check_reasoner(model: ModelConfig, objective: ObjectiveConfig, task: Task, groups: Tokens) -> None:
-    if model.puzzle_tokens and model.puzzles != task.puzzles:
-        raise GramError(f"Task {task.name} has {task.puzzles} puzzle ids: leave out model.puzzles ({model.puzzles}).")
-    # In a generation task every answer is one to the only input.
-    looked_up = objective.learn_from_rollouts and task.scoring != "generation"
-    if looked_up and task.augments and len(groups) > len(np.unique(groups)):
-        # The other solutions of an input are stored as they were before its slot's augmentation.
-        raise GramError(
-            f"Task {task.name} augments inputs with several solutions: set objective.learn_from_rollouts to false."
-        )
-    if objective.reserve and not (task.exchanges and objective.learn_from_rollouts):
-        raise GramError(
-            "objective.reserve is for images with objective.learn_from_rollouts, whose rollouts exchange targets."
-        )
+    model_class(recipe.kind).check_task(recipe.model, recipe.objective, task, splits["train"])

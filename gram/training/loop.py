@@ -218,7 +218,7 @@ class Run:
         step, model, task, config = self.trainer.step_number, self.trainer.ema, self.task, self.recipe.train
         if len(examples := self.splits["validation"]):
             saved = f"Interrupted during the validation after step {step}, which is saved"
-            count = len(examples.distinct(config.eval_inputs).rows) * validation_options(self.recipe, task).width
+            count = len(examples.distinct(config.eval_inputs).rows) * validation_options(model, self.recipe, task).width
             at_once = stop.at_once(f"{saved}: resume with --resume {self.out}.")
             with at_once, bar.part("validation", count) as advance:
                 metrics = validate(model, task, examples, self.recipe, self.fabric, progress=advance)

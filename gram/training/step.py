@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel
 from gram.config import Recipe
 from gram.models.base import Checker, Metrics, Model, StepContext, StepResult
 from gram.models.carry import Carry, Rows
-from gram.models.layers import Network
+from gram.models.core import Network
 from gram.models.registry import build_model
 from gram.tasks.base import Examples, Task
 from gram.training.distributed import SlotSharding

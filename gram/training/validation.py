@@ -12,12 +12,11 @@ from gram.models.base import Model
 from gram.tasks.base import Examples, Task
 
 
-def validation_options(recipe: Recipe, task: Task) -> SampleOptions:
+def validation_options(model: Model, recipe: Recipe, task: Task) -> SampleOptions:
     """Return the sampling options of the validation."""
     # With a single input, the samples of all inputs are drawn for it.
     width = recipe.train.eval_width * (recipe.train.eval_inputs if task.scoring == "generation" else 1)
-    depth = getattr(recipe.model, "supervision_steps", 1)  # baselines have none
-    return replace(recipe.eval, width=width, depth=depth, halt=False, seed=0)
+    return replace(recipe.eval, width=width, depth=model.trained_depth, halt=False, seed=0)
 
 
 def validate(
@@ -25,7 +24,7 @@ def validate(
 ) -> dict[str, float]:
     """Return the metrics of prior rollouts on a fixed part of the validation split, and the model's own metrics."""
     config = recipe.train
-    options, limit = validation_options(recipe, task), config.eval_inputs
+    options, limit = validation_options(model, recipe, task), config.eval_inputs
     result = evaluate(
         model, task, "validation", options, limit=limit, examples=examples, fabric=fabric, progress=progress
     )

@@ -14,19 +14,16 @@ from torch.testing import assert_close
 
 from gram.config import ModelConfig
 from gram.models.layers import (
-    CACHED_NUMBERS,
     NORM_EPSILON,
     ROPE_BASE,
     Attention,
     Block,
     Linear,
-    Network,
     Rope,
     SwiGLU,
     TokenMixing,
     gate,
     rms_norm,
-    row_groups,
     truncated_normal_,
 )
 
@@ -263,13 +260,3 @@ def test_block_is_two_residual_sums_each_with_a_post_norm(mixing: str, mixing_no
     middle = mixed / (mixed.square().mean(dim=axis, keepdim=True) + NORM_EPSILON).sqrt()
     expected = torch_rms_norm(middle + block.channels(middle))
     assert_close(block(x, rope), expected)
-    assert_close(Network([block, block])(x, rope), block(block(x, rope), rope))
-
-
-@pytest.mark.parametrize(("rows", "share", "sizes"), [(7, 3, [3, 3, 1]), (3, 3, [3]), (2, 0.5, [1, 1]), (0, 3, [])])
-def test_row_groups_hold_what_the_cache_does_and_at_least_one_row(rows: int, share: float, sizes: list[int]) -> None:
-    x = torch.zeros(rows, 2)
-    groups = row_groups(x, int(CACHED_NUMBERS / share))
-    assert [len(x[group]) for group in groups] == sizes
-    assert torch.equal(torch.cat([x[group] for group in groups] or [x]), x)
-    assert len(row_groups(torch.zeros(7, 2, device="meta"), CACHED_NUMBERS)) == 1

@@ -179,7 +179,7 @@ def test_a_model_supervised_at_the_end_has_the_trajectory_elbo_as_its_loss(
 ) -> None:
     model = tiny_model(supervision="final", gradient="step")
     carry = tiny_carry(model, 4)
-    assert (model.steps_per_example, model.transitions_per_update) == (1, 6)
+    assert (model.steps_per_example, model.transitions_per_update, model.trained_depth) == (1, 6, 3)
     quiet(model)  # an update and a trajectory key their noise differently: without any, they must agree
     update = update_of(model, carry, prior_share=0, **NO_HEADS)
     elbo, _ = trajectory_elbo(model, carry.rows.inputs, carry.rows.targets)

@@ -3,7 +3,7 @@
 import importlib.metadata
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -13,11 +13,12 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from gram.config import Recipe, SampleOptions, Section, parse_recipe
+from gram.config import MODEL_KINDS, Recipe, SampleOptions, Section, parse_recipe
 from gram.errors import GramError
 from gram.models.base import Job, Model, StepContext, StepResult, Steps
 from gram.models.carry import Carry, Rows
-from gram.models.registry import MODELS, build_model, model_class
+from gram.models.reasoner import Reasoner
+from gram.models.registry import MODELS, as_reasoner, build_model, model_class
 from gram.solver import load
 from gram.tasks.base import Structure, Tokens
 from gram.training.loop import train
@@ -85,12 +86,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(**wanted: Any) -> importlib.metadata.EntryPoints:
         return points.select(**wanted)
 
-    # Both modules have taken the function by name.
-    for place in ("gram.config.recipe.entry_points", "gram.models.registry.entry_points"):
-        monkeypatch.setattr(place, found)
+    monkeypatch.setattr("gram.config.recipe.entry_points", found)
 
 
 def test_every_kind_has_settings_that_name_it() -> None:
+    assert MODELS.keys() == MODEL_KINDS.keys()
     for kind, found in MODELS.items():
         assert found.settings.model_fields["kind"].default == kind
         assert model_class(kind) is found
@@ -103,8 +103,18 @@ def test_a_model_of_ones_own_is_built_by_its_kind() -> None:
     assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
     model = build_model(recipe, vocab_size=3, length=4)
     assert isinstance(model, Echo)
+    (steps, outputs), *others = model.process(torch.zeros(2, 4, dtype=torch.long)).items()
+    assert not others  # the last outputs alone
+    assert (steps, outputs.tolist()) == (1, [[0] * 4] * 2)
     with pytest.raises(GramError, match=r"unknown key 'model\.gian'"):
         parse_recipe({"model": {"kind": "echo", "gian": 2.0}}, source="the test")
+
+
+def test_only_a_reasoner_is_taken_for_one(tiny_model: Callable[..., Reasoner]) -> None:
+    model = tiny_model()
+    assert as_reasoner(model, "no") is model
+    with pytest.raises(GramError, match="a recursive model is needed"):
+        as_reasoner(Echo(EchoConfig(), vocab_size=3, length=4), "a recursive model is needed")
 
 
 @pytest.mark.usefixtures("installed")

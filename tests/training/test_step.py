@@ -16,7 +16,7 @@ from torch.testing import assert_close
 import gram
 from gram.config import Recipe
 from gram.models.base import StepResult
-from gram.models.layers import Network
+from gram.models.core import Network
 from gram.tasks.nqueens import NQueens
 from gram.training.distributed import SlotSharding
 from gram.training.launch import make_fabric

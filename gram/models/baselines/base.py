@@ -97,14 +97,6 @@ class Baseline(Model):
             states = torch.zeros(len(some), *self.state_shape)
             yield Steps(puzzle, trajectory, steps, drawn, nothing, nothing, ended, ~ended, states)
 
-    def process(self, inputs: Tensor, *, seed: int = 0) -> dict[int, Tokens]:
-        """Return how outputs [rows, length] for inputs [rows, length] came about, by the number of steps made.
-
-        A model without intermediate outputs has only its last ones; one that starts from noise has it at step 0.
-        """
-        drawn = self.draw_outputs(inputs, generator=self._generator(seed), labelled=self.labelled)
-        return {self.steps_per_output: drawn.cpu().numpy()}
-
     @property
     def steps_per_output(self) -> int:
         """The default number of steps per output."""

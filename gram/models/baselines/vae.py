@@ -4,14 +4,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gram.config import VaeConfig
+from gram.config import Section, VaeConfig
 from gram.errors import GramError
 from gram.models.base import Metrics
 from gram.models.baselines.base import Baseline, hold_unlabelled
 from gram.models.guidance import Gaussian, kl_divergence
 from gram.models.images import BLACK, WHITE
 from gram.models.losses import labelled_count
-from gram.tasks.base import IGNORE
+from gram.tasks.base import IGNORE, Examples, Task
 
 
 def _perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -33,6 +33,12 @@ class Vae(Baseline):
             raise GramError(f"A VAE is for images of tokens {BLACK} and {WHITE}, not for {vocab_size} tokens.")
         self.encoder = _perceptron(length, config.hidden, 2 * config.latent)
         self.decoder = _perceptron(config.latent, config.hidden, length)
+
+    @classmethod
+    def check_task(cls, config: Section, objective: Section, task: Task, examples: Examples) -> None:
+        """Raise `GramError` for a task with inputs."""
+        if task.scoring != "generation":
+            raise GramError(f"A VAE is unconditional and cannot solve the puzzles of {task.name}.")
 
     def posterior(self, targets: Tensor) -> Gaussian:
         """targets [rows, pixels] -> q(z | image) [rows, latent]; a pixel without label is grey."""
