@@ -1,6 +1,7 @@
 """The solver: answers that agree with themselves, verified only when they are right, and errors that say what to do."""
 
 import io
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -228,14 +229,21 @@ def test_a_hub_id_is_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     import huggingface_hub
 
     asked = []
+    published = Path(find_model("nqueens-8"))
 
-    def snapshot(repo_id: str, **_: object) -> str:
+    def snapshot(repo_id: str, allow_patterns: list[str]) -> str:
         asked.append(repo_id)
+        for file in published.iterdir():
+            if any(file.match(pattern) for pattern in allow_patterns):
+                shutil.copy(file, tmp_path)
         return str(tmp_path)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    assert find_model("someone/their-model") == tmp_path
+    gram.load("someone/their-model").save_pretrained(tmp_path / "again")
     assert asked == ["someone/their-model"]
+    for name in ("config.json", "model.safetensors", "README.md"):  # the card stays with the model
+        assert (tmp_path / "again" / name).is_file()
+    assert (tmp_path / "again" / "README.md").read_bytes() == (published / "README.md").read_bytes()
 
 
 def test_a_hub_that_does_not_answer_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

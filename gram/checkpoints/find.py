@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gram.checkpoints.card import read_card
+from gram.checkpoints.card import CARD_FILE, read_card
 from gram.errors import GramError
 from gram.files import CONFIG_FILE, shipped_models
 
@@ -64,7 +64,7 @@ def _download(repo_id: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(repo_id, allow_patterns=["*.json", "*.safetensors"]))
+        return Path(snapshot_download(repo_id, allow_patterns=["*.json", "*.safetensors", CARD_FILE]))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise GramError(
             f"'{repo_id}' is not a folder, and the hub has no such model ({type(error).__name__})."

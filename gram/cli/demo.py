@@ -5,8 +5,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
 from gram.cli.common import console, say
 from gram.cli.options import Figure, Seed
 from gram.cli.report import show_answers
@@ -14,7 +12,7 @@ from gram.cli.targets import check_targets
 from gram.inference.stream import blank_input
 from gram.plots.boards import trajectories_figure
 from gram.solver import load
-from gram.tasks.base import Task, Tokens
+from gram.tasks.base import Task, Tokens, multimodal_input
 from gram.tasks.sudoku.board import SudokuBoard
 
 WANTED_SOLUTIONS = 4
@@ -57,14 +55,4 @@ def _puzzle(task: Task) -> Tokens:
         blank: Tokens = blank_input(task)[0]
         return blank
     # Sudoku's held-out puzzles would have to be downloaded or generated first.
-    return task.parse(HARD_SUDOKU) if isinstance(task, SudokuBoard) else _input_with_several_solutions(task)
-
-
-def _input_with_several_solutions(task: Task) -> Tokens:
-    """Return the first test input with at least `WANTED_SOLUTIONS` solutions (or the one with most)."""
-    inputs = task.split("test").distinct(200).inputs
-    counts = task.solution_counts(inputs)
-    assert counts is not None, "the tasks of these models list their solutions"
-    enough = np.flatnonzero(counts >= WANTED_SOLUTIONS)
-    chosen: Tokens = inputs[enough[0] if len(enough) else counts.argmax()]
-    return chosen
+    return task.parse(HARD_SUDOKU) if isinstance(task, SudokuBoard) else multimodal_input(task, WANTED_SOLUTIONS)

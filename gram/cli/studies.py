@@ -10,9 +10,9 @@ from gram.cli.options import AllowOtherData, Figure, JsonFile, Limit, Loading, M
 from gram.cli.report import show_study
 from gram.cli.targets import check_targets
 from gram.experiments.figures import scaling_figure
-from gram.experiments.measures import with_most_solutions
 from gram.experiments.scaling import scaling_study
 from gram.plots.latent import latent_figure, latent_paths
+from gram.tasks.base import multimodal_input
 
 
 def scaling(
@@ -57,7 +57,7 @@ def latent(
     """Plot the latent states of many trajectories on one puzzle over the loss landscape (PCA, k-d tree)."""
     check_targets([], figure=figure)
     solver = loading.load(model)
-    given = solver.task.parse(puzzle) if puzzle else with_most_solutions(solver.task)
+    given = solver.task.parse(puzzle) if puzzle else multimodal_input(solver.task)
     options = solver.with_options(width=width, seed=seed, **({} if depth is None else {"depth": depth}))
     paths = latent_paths(solver, given, options)
     count, ends = len(paths.valid), int(paths.valid.sum())

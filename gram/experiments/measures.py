@@ -23,14 +23,12 @@ from gram.inference.stream import blank_input, generate
 from gram.plots.latent import latent_paths
 from gram.progress import bar
 from gram.solver import Solver
-from gram.tasks.base import Distinct, Task, Tokens
+from gram.tasks.base import Distinct, Tokens, multimodal_input
 from gram.training.log import read_metrics
 
 if TYPE_CHECKING:
     from gram.tasks.arc.task import ARC
 
-SEARCHED = 200
-"""Test inputs among which the one with most solutions is drawn."""
 RECENT = 10
 """Lines of the training's log over which its last metrics are averaged."""
 
@@ -104,7 +102,7 @@ def elbo(measured: Measured) -> dict[str, Any]:
 def latent(measured: Measured, *, width: int, depth: int | None = None) -> dict[str, Any]:
     """The latent states of many trajectories of one input in two dimensions, with their losses."""
     solver = measured.solver
-    given = with_most_solutions(solver.task)
+    given = multimodal_input(solver.task)
     more = {} if depth is None else {"depth": depth}
     options = solver.with_options(**{**measured.sampling, "width": width, **more})
     paths = latent_paths(solver, given, options)
@@ -203,14 +201,6 @@ def last_metrics(folder: Path | None) -> dict[str, float]:
     names = ("reconstruction", "posterior_accuracy", "rollout_accuracy", "kl_1", "kl_2", "kl_3")
     found = {name: [line[name] for line in lines if line.get(name) is not None][-RECENT:] for name in names}
     return {name: float(np.mean(values)) for name, values in found.items() if values}
-
-
-def with_most_solutions(task: Task) -> Tokens:
-    """Return the input [length] with most solutions among the first of the test split; the first where none counts."""
-    inputs = task.split("test").distinct(SEARCHED).inputs
-    counts = task.solution_counts(inputs)
-    chosen: Tokens = inputs[0 if counts is None else int(counts.argmax())]
-    return chosen
 
 
 MEASURES: dict[str, Callable[..., dict[str, Any]]] = {

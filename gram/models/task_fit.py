@@ -24,9 +24,7 @@ def check_reasoner(model: ModelConfig, objective: ObjectiveConfig, task: Task, e
         raise GramError(
             f"Task {task.name} augments inputs with several solutions: set objective.learn_from_rollouts to false."
         )
-    for name in ("reserve", "exchange"):
-        changed = getattr(objective, name) != getattr(ObjectiveConfig(), name)
-        if changed and not (task.exchanges and objective.learn_from_rollouts):
-            raise GramError(
-                f"objective.{name} is for images with objective.learn_from_rollouts, whose rollouts exchange targets."
-            )
+    if objective.reserve and not (task.exchanges and objective.learn_from_rollouts):
+        raise GramError(
+            "objective.reserve is for images with objective.learn_from_rollouts, whose rollouts exchange targets."
+        )

@@ -31,6 +31,9 @@ Scoring = Literal["solutions", "generation", "votes"]
 """How a model is scored: valid answers and coverage of each input's solutions; many samples of one blank input; or the
 answers to all augmentations of an input, turned back, by vote."""
 
+SEARCHED = 200
+"""Test inputs among which `multimodal_input` looks."""
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -188,6 +191,21 @@ class Task(ABC):
     @abstractmethod
     def draw(self, axes: "Axes", tokens: Tokens, given: Tokens | None = None) -> None:
         """Draw one board [length] into a matplotlib axes; wrong cells are marked."""
+
+
+def multimodal_input(task: Task, least: int | None = None) -> Tokens:
+    """Return an input [length] with several solutions, from the beginning of the test split.
+
+    It is the first with at least `least` solutions; without such an input, or without `least`, the one with most. Where
+    solutions cannot be listed, it is the first input.
+    """
+    inputs = task.split("test").distinct(SEARCHED).inputs
+    counts = task.solution_counts(inputs)
+    if counts is None:
+        counts = np.zeros(len(inputs), dtype=np.int64)
+    enough = np.flatnonzero(counts >= least) if least is not None else counts[:0]
+    chosen: Tokens = inputs[enough[0] if len(enough) else counts.argmax()]
+    return chosen
 
 
 def check_split_options(*, seed: int, validation_share: float = 0.0, test_share: float = 0.0) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gram.errors import GramError
-from gram.tasks.base import SplitName, Tokens
+from gram.tasks.base import SEARCHED, SplitName, Tokens, multimodal_input
 from gram.tasks.nqueens import EMPTY, PAD, QUEEN, NQueens, all_solutions
 
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
@@ -268,3 +268,14 @@ def test_draw_marks_each_kind_of_cell() -> None:
     assert all(extents.width < 1 and extents.height < 1 for extents, _ in patches)  # each stays in its square
     assert [colour for _, colour in patches] == ["#000000", "#1f5fbf", "#d62728", "#d62728"]
     assert len(axes.get_xticks()) == len(axes.get_yticks()) == 0
+
+
+def test_an_input_with_several_solutions_is_the_first_with_enough_or_the_one_with_most() -> None:
+    task = NQueens(size=8)
+    inputs = task.split("test").distinct(SEARCHED).inputs
+    counts = task.solution_counts(inputs)
+    assert counts is not None
+    most = int(counts.max())
+    assert task.solution_counts(multimodal_input(task)[None]) == [most]
+    assert np.array_equal(multimodal_input(task, 2), inputs[np.flatnonzero(counts >= 2)[0]])
+    assert np.array_equal(multimodal_input(task, most + 1), multimodal_input(task))
