@@ -199,6 +199,12 @@ def check_split_options(*, seed: int, validation_share: float = 0.0, test_share:
             raise GramError(f"{name} must be at least 0 and below 1, not {share}.")
 
 
+def split_bounds(count: int, *, validation_share: float = 0.0, test_share: float = 0.0) -> tuple[int, int]:
+    """Return where the test part and the validation part after it end among `count` items; the others are to train."""
+    test = round(count * test_share)
+    return test, test + round((count - test) * validation_share)
+
+
 def check_split(name: str) -> None:
     """Raise `GramError` if there is no split of this name."""
     if name not in SPLITS:

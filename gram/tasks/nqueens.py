@@ -31,6 +31,7 @@ from gram.tasks.base import (
     check_split,
     check_split_options,
     glyph,
+    split_bounds,
 )
 
 if TYPE_CHECKING:
@@ -170,8 +171,7 @@ class NQueens(Task):
         check_split(name)
         pairs, groups = self._pairs
         inputs = int(groups[-1]) + 1 if len(groups) else 0
-        test = round(inputs * self.test_share)
-        validation = test + round((inputs - test) * self.validation_share)
+        test, validation = split_bounds(inputs, validation_share=self.validation_share, test_share=self.test_share)
         ranges = {"test": (0, test), "validation": (test, validation), "train": (validation, inputs)}
         chosen = slice(*np.searchsorted(groups, ranges[name]))
         solution, subset = np.divmod(pairs[chosen], len(self._kept_rows))

@@ -27,6 +27,7 @@ from gram.tasks.base import (
     check_pairs,
     check_split,
     check_split_options,
+    split_bounds,
 )
 from gram.tasks.tokens.plugin import Plugin, found
 from gram.tasks.tokens.readers import Rows, read_file, read_folder
@@ -103,7 +104,7 @@ class TokenFile(Task):
         self.vocab_size, self.puzzles = folder.vocab_size, folder.puzzles
         groups = int(folder.train_groups.max(initial=-1)) + 1
         place = np.random.default_rng(self.seed).permutation(groups)[folder.train_groups]
-        in_training = place >= round(groups * self.validation_share)
+        in_training = place >= split_bounds(groups, validation_share=self.validation_share)[1]
         return folder.train + folder.test, np.concatenate([1 + in_training, np.zeros(len(folder.test), dtype=np.int64)])
 
     def _arrange(self, rows: Rows, parts: NDArray[np.int64] | None) -> None:
@@ -112,9 +113,8 @@ class TokenFile(Task):
         _, target = np.unique(as_records(rows.targets), return_inverse=True)
         place = np.random.default_rng(self.seed).permutation(len(self._inputs))[code]
         if parts is None:
-            test = round(len(self._inputs) * self.test_share)
-            validation = test + round((len(self._inputs) - test) * self.validation_share)
-            parts = np.digitize(place, (test, validation))
+            shares = {"validation_share": self.validation_share, "test_share": self.test_share}
+            parts = np.digitize(place, split_bounds(len(self._inputs), **shares))
         pair = place if rows.ids is None else place * self.puzzles + rows.ids
 
         _, number = np.unique(pair, return_inverse=True)
