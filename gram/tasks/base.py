@@ -230,7 +230,7 @@ def check_count(name: str, value: int | None, *, least: int, none: bool = False)
     if value is None and none:
         return
     if value is None or index(value) < least:  # `index` takes whole numbers only
-        raise GramError(f"{name} must be at least {least}{', or None,' if none else ''} but is {value}")
+        raise GramError(f"{name} must be at least {least}{', or None,' if none else ''} but is {value}.")
 
 
 def whole_numbers(name: str, values: Any) -> NDArray[np.integer[Any]]:

@@ -138,7 +138,7 @@ class BinaryImages(Task):
         """Return the blank input [length] for '-' or an empty text; there is nothing else to ask for."""
         if text.strip() not in ("", "-"):
             what = f"{self.name} generates images unconditionally and takes no puzzle"
-            raise GramError(f"{what}: use `gram generate`, or give an empty text")
+            raise GramError(f"{what}: use `gram generate`, or give an empty text.")
         return np.full(self.length, PAD, dtype=np.int64)
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:

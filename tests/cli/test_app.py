@@ -123,7 +123,7 @@ def test_bad_searches(gram: Run, arguments: tuple[str, ...]) -> None:
         ("Q...", "64"),
         (CORNER.replace("Q", "X"), "X"),
         (CORNER.replace("Q.", "QQ"), "attack"),
-        ("Q......./..Q...../....Q.../......Q./.Q....../......../......../........", "no solution"),
+        ("Q......./..Q...../....Q.../......Q./.Q....../......../......../........", "No solution"),
     ],
 )
 def test_bad_boards(gram: Run, puzzle: str, message: str) -> None:

@@ -59,7 +59,7 @@ def build(
         if train_graphs or test_graphs or size > 6:
             raise GramError(
                 f"{train:,} + {test:,} graphs are asked for, but only {len(edges):,} were found: lower "
-                f"train_graphs and test_graphs, or change edge_probability (now {edge_probability})"
+                f"train_graphs and test_graphs, or change edge_probability (now {edge_probability})."
             )
         test = len(edges) // 10
     counts = np.bincount(graphs.list_colourings(edges, size, colours)[0])

@@ -77,7 +77,7 @@ class TokenFile(Task):
         """
         source = found(path)
         if test_share is not None and source.is_dir():
-            raise GramError(f"{source} has a test split of its own: leave out test_share")
+            raise GramError(f"{source} has a test split of its own: leave out test_share.")
         self.validation_share, self.test_share = validation_share, 0.15 if test_share is None else test_share
         check_split_options(seed=seed, validation_share=validation_share, test_share=self.test_share)
         self.has_validation = validation_share > 0
@@ -85,7 +85,7 @@ class TokenFile(Task):
         self.plugin = Plugin(plugin)
         rows, parts = self._read_folder(source) if source.is_dir() else self._read_file(source)
         if vocab_size is not None and index(vocab_size) < self.vocab_size:
-            raise GramError(f"{source} needs a vocab_size of at least {self.vocab_size}, not {vocab_size}")
+            raise GramError(f"{source} needs a vocab_size of at least {self.vocab_size}, not {vocab_size}.")
         self.vocab_size = self.vocab_size if vocab_size is None else vocab_size
         self.length = rows.inputs.shape[1]
         self.shape = checked_shape(shape, self.length)
@@ -153,8 +153,9 @@ class TokenFile(Task):
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
         """Verify outputs [rows, length]: by the plugin, or valid if equal to a known target where that has labels.
 
-        The conflicts are the tokens that differ from the nearest known target; of a plugin, 1 if it says no. The answer
-        to an input that is not in the data cannot be verified: it is never valid, and all its tokens are conflicts.
+        The conflicts are the tokens that differ from the nearest known target; of a plugin, 1 if it rejects the output.
+        The answer to an input that is not in the data cannot be verified: it is never valid, and all its tokens are
+        conflicts.
         """
         inputs, outputs = check_pairs(self, inputs, outputs)
         if not self.plugin.has("verify"):
@@ -163,7 +164,7 @@ class TokenFile(Task):
         valid = np.asarray(self.plugin.call("verify", inputs, outputs))
         if valid.dtype != np.bool_ or valid.shape != (len(inputs),):
             found = f"{valid.dtype} {list(valid.shape)}"
-            raise GramError(f"verify of the plugin must return an array of bool [{len(inputs)}], not {found}")
+            raise GramError(f"Function verify of the plugin must return an array of bool [{len(inputs)}], not {found}.")
         return Verdict(valid=valid, conflicts=(~valid).astype(np.int64))
 
     def _distances(self, inputs: Tokens, outputs: Tokens) -> Tokens:
@@ -209,9 +210,9 @@ class TokenFile(Task):
         by_plugin = self.plugin.has("parse")
         tokens = np.asarray(self.plugin.call("parse", text)) if by_plugin else _list_of_numbers(text)
         if tokens.shape != (self.length,) or not np.issubdtype(tokens.dtype, np.integer):
-            raise GramError(f"the input must be {self.length} whole numbers, not {tokens.dtype} {list(tokens.shape)}")
+            raise GramError(f"The input must be {self.length} whole numbers, not {tokens.dtype} {list(tokens.shape)}.")
         if (bad := tokens[(tokens < 0) | (tokens >= self.vocab_size)]).size:
-            raise GramError(f"the input holds {bad[0]}, but its tokens must be in 0..{self.vocab_size - 1}")
+            raise GramError(f"The input holds {bad[0]}, but its tokens must be in 0..{self.vocab_size - 1}.")
         return tokens.astype(np.int64)
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:
@@ -258,7 +259,7 @@ def checked_shape(shape: tuple[int, int] | None, length: int) -> tuple[int, int]
     if shape is None:
         return 1, length
     if len(shape) != 2 or index(shape[0]) < 1 or index(shape[0]) * index(shape[1]) != length:
-        raise GramError(f"shape must be [rows, columns] with rows x columns = {length}, not {list(shape)}")
+        raise GramError(f"shape must be [rows, columns] with rows x columns = {length}, not {list(shape)}.")
     return shape[0], shape[1]
 
 
@@ -266,4 +267,4 @@ def _list_of_numbers(text: str) -> NDArray[Any]:
     try:
         return np.asarray(json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise GramError(f"the input must be a JSON list of whole numbers, such as [1, 2, 3] ({error})") from error
+        raise GramError(f"The input must be a JSON list of whole numbers, such as [1, 2, 3] ({error}).") from error
