@@ -144,11 +144,11 @@ def _outside_class(name: str) -> type[Task]:
     """Import the class of a task that is not in the package."""
     file, _, class_name = name.rpartition(":")
     if is_outside(name):
-        module = guarded(f"the task {name} cannot be loaded", import_file, Path(file).expanduser())
+        module = guarded(f"The task {name} cannot be loaded", import_file, Path(file).expanduser())
         found = getattr(module, class_name, None)
     else:
         (entry,) = metadata.entry_points(group=ENTRY_POINTS, name=name)
-        found = guarded(f"the task {name} cannot be loaded", entry.load)
+        found = guarded(f"The task {name} cannot be loaded", entry.load)
     if not (inspect.isclass(found) and issubclass(found, Task)) or inspect.isabstract(found):
         raise GramError(f"The task {name} is not a complete class that derives from gram.tasks.base.Task.")
     return found

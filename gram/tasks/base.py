@@ -217,6 +217,12 @@ def check_split_options(*, seed: int, validation_share: float = 0.0, test_share:
             raise GramError(f"{name} must be at least 0 and below 1, not {share}.")
 
 
+def split_bounds(count: int, *, validation_share: float = 0.0, test_share: float = 0.0) -> tuple[int, int]:
+    """Return where the test part and the validation part after it end among `count` items; the others are to train."""
+    test = round(count * test_share)
+    return test, test + round((count - test) * validation_share)
+
+
 def check_split(name: str) -> None:
     """Raise `GramError` if there is no split of this name."""
     if name not in SPLITS:
@@ -242,7 +248,7 @@ def check_count(name: str, value: int | None, *, least: int, none: bool = False)
     if value is None and none:
         return
     if value is None or index(value) < least:  # `index` takes whole numbers only
-        raise GramError(f"{name} must be at least {least}{', or None,' if none else ''} but is {value}")
+        raise GramError(f"{name} must be at least {least}{', or None,' if none else ''} but is {value}.")
 
 
 def whole_numbers(name: str, values: Any) -> NDArray[np.integer[Any]]:

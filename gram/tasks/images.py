@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gram.errors import GramError
-from gram.tasks.base import Examples, SplitName, Task, Tokens, Verdict, check_pairs, check_split, check_split_options
+from gram.tasks.base import (
+    Examples,
+    SplitName,
+    Task,
+    Tokens,
+    Verdict,
+    check_pairs,
+    check_split,
+    check_split_options,
+    split_bounds,
+)
 from gram.tasks.store import cache_folder, check_sum, download, find_file
 
 if TYPE_CHECKING:
@@ -100,7 +110,7 @@ class BinaryImages(Task):
     def _splits(self) -> dict[str, LabelledImages]:
         rest, test = self._read()
         order = np.random.default_rng(self.seed).permutation(len(rest))
-        validation = round(len(rest) * self.validation_share)
+        _, validation = split_bounds(len(rest), validation_share=self.validation_share)
         return {"train": rest[order[validation:]], "validation": rest[order[:validation]], "test": test}
 
     def images(self, name: SplitName) -> LabelledImages:
@@ -128,7 +138,7 @@ class BinaryImages(Task):
         """Return the blank input [length] for '-' or an empty text; there is nothing else to ask for."""
         if text.strip() not in ("", "-"):
             what = f"{self.name} generates images unconditionally and takes no puzzle"
-            raise GramError(f"{what}: use `gram generate`, or give an empty text")
+            raise GramError(f"{what}: use `gram generate`, or give an empty text.")
         return np.full(self.length, PAD, dtype=np.int64)
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:
@@ -198,7 +208,7 @@ class Digits(BinaryImages):
         data = load_digits()
         everything = LabelledImages(data.images.astype(np.uint8), data.target.astype(np.uint8))
         order = np.random.default_rng(self.seed).permutation(len(everything))
-        test = round(len(everything) * self.test_share)
+        test, _ = split_bounds(len(everything), test_share=self.test_share)
         return everything[order[test:]], everything[order[:test]]
 
 

@@ -31,6 +31,7 @@ from gram.tasks.base import (
     check_split,
     check_split_options,
     glyph,
+    split_bounds,
 )
 
 if TYPE_CHECKING:
@@ -116,10 +117,10 @@ class NQueens(Task):
         """
         check_split_options(seed=seed, validation_share=validation_share, test_share=test_share)
         if not 4 <= index(size) <= 12:
-            raise GramError(f"the N-Queens board size must be from 4 to 12, not {size}")
+            raise GramError(f"The N-Queens board size must be from 4 to 12, not {size}.")
         removed = (size - 3, size - 2, size - 1) if removed is None else tuple(removed)
         if not removed or not all(1 <= count <= size for count in removed):
-            raise GramError(f"removed must name one or more numbers of queens from 1 to {size}, not {removed}")
+            raise GramError(f"removed must name one or more numbers of queens from 1 to {size}, not {removed}.")
         for name, limit in (("max_inputs", max_inputs), ("max_pairs", max_pairs)):
             check_count(name, limit, least=1, none=True)
         self.name = f"nqueens-{size}"
@@ -170,8 +171,7 @@ class NQueens(Task):
         check_split(name)
         pairs, groups = self._pairs
         inputs = int(groups[-1]) + 1 if len(groups) else 0
-        test = round(inputs * self.test_share)
-        validation = test + round((inputs - test) * self.validation_share)
+        test, validation = split_bounds(inputs, validation_share=self.validation_share, test_share=self.test_share)
         ranges = {"test": (0, test), "validation": (test, validation), "train": (validation, inputs)}
         chosen = slice(*np.searchsorted(groups, ranges[name]))
         solution, subset = np.divmod(pairs[chosen], len(self._kept_rows))
@@ -222,17 +222,17 @@ class NQueens(Task):
         cells = "".join(rows)
         if len(rows) <= 1:  # no separators: cut the cells into rows, so that an error can name a row and a column
             if len(cells) != self.length:
-                raise GramError(f"the board has {len(cells)} cells, but {self.length} are expected")
+                raise GramError(f"The board has {len(cells)} cells, but {self.length} are expected.")
             rows = [cells[start : start + self.size] for start in range(0, self.length, self.size)]
         if len(rows) != self.size:
             found, expected = f"{len(rows)} rows ({len(cells)} cells)", f"{self.size} rows ({self.length} cells)"
-            raise GramError(f"the board has {found}, but {expected} are expected")
+            raise GramError(f"The board has {found}, but {expected} are expected.")
         for number, row in enumerate(rows, 1):
             if len(row) != self.size:
-                raise GramError(f"row {number} of the board has {len(row)} cells, but {self.size} are expected")
+                raise GramError(f"Row {number} of the board has {len(row)} cells, but {self.size} are expected.")
             if unknown := re.search(r"[^Qq.\-_0]", row):
                 where = f"row {number}, column {unknown.start() + 1}"
-                raise GramError(f"unknown character {unknown[0]!r} at {where}: use Q for a queen, . for an empty cell")
+                raise GramError(f"Unknown character {unknown[0]!r} at {where}: use Q for a queen, . for an empty cell.")
         tokens = np.array([QUEEN if cell in "Qq" else EMPTY for cell in cells], dtype=np.int64)
         self._check_solvable(tokens)
         return tokens
@@ -243,9 +243,9 @@ class NQueens(Task):
             across, down = abs(column - other_column), other_row - row
             if across in (0, down) or down == 0:
                 first, second = f"row {row + 1}, column {column + 1}", f"row {other_row + 1}, column {other_column + 1}"
-                raise GramError(f"the queens at {first} and at {second} attack each other: move or remove one of them")
+                raise GramError(f"The queens at {first} and at {second} attack each other: move or remove one of them.")
         if not len(self.solutions(tokens)):
-            raise GramError("no solution exists for this board: move or remove a queen")
+            raise GramError("No solution exists for this board: move or remove a queen.")
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:
         """Draw one board [length] as text, one line per row.

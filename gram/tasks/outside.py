@@ -27,5 +27,5 @@ def guarded(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
     except GramError:
         raise
     except (Exception, SystemExit) as error:  # it may fail in any way, and must not end the command silently
-        message = " ".join(str(error).split())
-        raise GramError(f"{what}: {type(error).__name__}{': ' if message else ''}{message}") from error
+        message = " ".join(str(error).split()).rstrip(".")
+        raise GramError(f"{what}: {type(error).__name__}{': ' if message else ''}{message}.") from error

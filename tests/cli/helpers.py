@@ -1,9 +1,7 @@
 """Tiny settings of the models that generate, and what several commands' tests look at."""
 
-from pathlib import Path
 from typing import Any
 
-from PIL import Image
 from typer.testing import CliRunner
 
 from gram.cli.app import build_app
@@ -32,11 +30,6 @@ class CannotWrite:
     def __call__(self, *_: Any, **__: Any) -> None:
         self.called = True
         raise OSError("the disk is full")
-
-
-def size_and_frames(path: Path) -> tuple[int, int, int]:
-    with Image.open(path) as image:
-        return image.width, image.height, getattr(image, "n_frames", 1)
 
 
 def command(name: str, *arguments: str) -> Any:

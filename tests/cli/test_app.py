@@ -13,6 +13,7 @@ import pytest
 
 from gram.checkpoints.find import shipped_models
 from gram.solver import load
+from tests.pictures import checked_picture
 
 Run = Callable[..., tuple[int, str, str]]
 CORNER = "Q......./......../......../......../......../......../......../........"
@@ -71,7 +72,7 @@ def test_evaluation_by_every_rule_with_calibration(gram: Run, tiny_run: Path, tm
     code, out, _ = gram("eval", "nqueens-8", "--limit", 6, "--width", 4, "--calibration", "--figure", figure)
     assert code == 0
     assert "halt head" in out
-    assert figure.stat().st_size > 10_000
+    checked_picture(figure, least=300)
     code, _, _ = gram("eval", tiny_run, "--resample", "1", "--width", 4, "--json", report)
     assert code == 0
     figures = json.loads(report.read_text())
@@ -110,7 +111,7 @@ def test_bad_searches(gram: Run, arguments: tuple[str, ...]) -> None:
         ("Q...", "64"),
         (CORNER.replace("Q", "X"), "X"),
         (CORNER.replace("Q.", "QQ"), "attack"),
-        ("Q......./..Q...../....Q.../......Q./.Q....../......../......../........", "no solution"),
+        ("Q......./..Q...../....Q.../......Q./.Q....../......../......../........", "No solution"),
     ],
 )
 def test_bad_boards(gram: Run, puzzle: str, message: str) -> None:
@@ -263,7 +264,7 @@ def test_data_shows_splits_hash_and_examples(gram: Run, tmp_path: Path) -> None:
     assert "Example 2" in out
     assert "solutions per input" in out
     assert "coverage of ideal models" in out
-    assert (tmp_path / "counts.png").read_bytes()[1:4] == b"PNG"
+    checked_picture(tmp_path / "counts.png", least=300)
     for unknown in ("chess", "nqueens-", "nqueens-²", "nqueens-99"):
         code, _, error = gram("data", unknown)
         assert code == 1
@@ -309,7 +310,7 @@ def test_shipped_models_find_several_verified_solutions(gram: Run, tmp_path: Pat
     report, figure = tmp_path / "answers.json", tmp_path / "steps.png"
     code, out, _ = gram("solve", name, board, "--width", 20, "--json", report, "--figure", figure)
     assert code == 0
-    assert figure.read_bytes()[1:4] == b"PNG"
+    checked_picture(figure, least=300)
     answers = json.loads(report.read_text())
     assert answers["verified"]
     assert len(answers["solutions"]) >= 3, out
@@ -323,4 +324,4 @@ def test_demo_prints_boards_and_draws(gram: Run, tmp_path: Path) -> None:
     assert "distinct solutions found and verified" in out
     assert all(f"{name}: " in out for name in ("nqueens-8", "nqueens-10", "colouring-8", "sudoku-extreme"))
     assert "sudoku-generation: " in out
-    assert (tmp_path / "demo.png").stat().st_size > 10_000
+    checked_picture(tmp_path / "demo.png", least=300)

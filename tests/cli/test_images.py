@@ -14,7 +14,8 @@ from gram.experiments.images import image_rows
 from gram.inference.sample import sample
 from gram.solver import load
 from gram.training.loop import train
-from tests.cli.helpers import ROLLOUTS, SHORT, TINY, CannotWrite, command, size_and_frames
+from tests.cli.helpers import ROLLOUTS, SHORT, TINY, CannotWrite, command
+from tests.pictures import checked_picture
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_the_table_of_image_generators_has_a_line_for_each_depth(image_folders: 
     rows = json.loads(figures.read_text())
     assert [row["steps"] for row in rows] == [1, 3, 1, 6]
     assert all(row["generated"] == 12 and row["fid"] > 0 for row in rows)
-    width, height, _ = size_and_frames(figure)
+    width, height, _ = checked_picture(figure)
     assert width > height
 
 

@@ -20,7 +20,7 @@ from gram.evaluation.tune import (
     tune_settings,
 )
 from gram.models.reasoner import Reasoner
-from gram.solver import Solver
+from gram.solver import Solver, load
 from gram.tasks.nqueens import NQueens
 
 SHARES = st.sampled_from([0.0, 0.5, 0.9, 0.95, 1.0])
@@ -81,6 +81,18 @@ def test_every_setting_has_the_figures_of_its_own_evaluation(
         expected = evaluate(solver.model, queens, "validation", options, limit=5)
         for name in ("accuracy", "accuracy_all_samples", "coverage", "mean_steps"):
             assert item[name] == pytest.approx(expected[name]), name
+
+
+def test_answers_of_shallower_depths_are_chosen_by_the_heads_as_they_were_there() -> None:
+    solver = load("nqueens-8")  # of its answers after one step, the heads choose others than they would after four
+    tuned = tune_settings(solver, Tuning((1, 4), ((1.5, 1.5),), limit=12), Console(quiet=True), width=6, seed=1)
+    for item in tuned.tried:
+        options = solver.with_options(depth=item["depth"], temperature=1.5, temperature_final=None, width=6, seed=1)
+        expected = evaluate(solver.model, solver.task, "validation", options, limit=12)
+        for rule in ("value", "halt"):
+            assert item["selection"][rule] == expected["selection"][rule], (item["depth"], rule)
+            assert item["all_inputs"]["selection"][rule] == expected["all_inputs"]["selection"][rule]
+    assert tuned.tried[0]["all_inputs"]["selection"]["value"] < 1
 
 
 def test_a_model_without_a_threshold_gets_none(

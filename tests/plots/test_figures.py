@@ -16,6 +16,7 @@ from gram.plots.gallery import sheet_figure
 from gram.plots.style import changing_steps, save_figure, step_titles
 from gram.solver import load
 from gram.tasks.nqueens import NQueens
+from tests.pictures import checked_picture
 
 BOARD = "Q......./......../......../......../......../......../......../........"
 
@@ -112,7 +113,7 @@ def test_several_runs_share_a_figure(tmp_path: Path, drawn: list[Figure]) -> Non
     assert colours["a: reconstruction"] == colours["a: kl_1"] != colours["b: kl_1"]
     runs_figure({"runs/a": lines}, tmp_path / "one.png")
     assert [line.get_label() for line in drawn[1].axes[0].lines] == ["reconstruction", "kl_1"]
-    assert (tmp_path / "one.png").read_bytes()[1:4] == b"PNG"
+    checked_picture(tmp_path / "one.png", least=300)
     drawn[1].draw_without_rendering()
     assert not any("10^" in label.get_text() for label in drawn[1].axes[0].get_yticklabels())
 

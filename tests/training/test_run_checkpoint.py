@@ -37,6 +37,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "model": {"image": [8, 8]},
         "objective": {"learn_from_rollouts": True, "prior_share": 0.5, "reserve": 9},
     },
+    "released when solved": {  # graphs of so few edges that about 36 slots are released early
+        "task": {"name": "colouring-4", "options": {"edge_probability": 0.15}},
+        "train": {"lifetime": [2, 12], "release": 0.5, "pool": 24, "lr": 0.03, "warmup": 1},
+    },
+    "fixed noise, lifetimes": {"model": {"guidance": "fixed"}, "train": {"lifetime": [1, 5]}},
     "flat, adam_atan2": {"model": {"state": "flat"}, "train": {"optimizer": "adam_atan2"}},
 }
 

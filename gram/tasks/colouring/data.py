@@ -6,7 +6,7 @@ import numpy as np
 
 from gram.errors import GramError
 from gram.tasks import store
-from gram.tasks.base import SplitName
+from gram.tasks.base import SplitName, split_bounds
 from gram.tasks.colouring import graphs
 
 SPLITS: tuple[SplitName, ...] = ("test", "validation", "train")
@@ -59,11 +59,12 @@ def build(
         if train_graphs or test_graphs or size > 6:
             raise GramError(
                 f"{train:,} + {test:,} graphs are asked for, but only {len(edges):,} were found: lower "
-                f"train_graphs and test_graphs, or change edge_probability (now {edge_probability})"
+                f"train_graphs and test_graphs, or change edge_probability (now {edge_probability})."
             )
         test = len(edges) // 10
     counts = np.bincount(graphs.list_colourings(edges, size, colours)[0])
-    wanted: dict[SplitName, int] = {"test": test, "validation": round((len(edges) - test) * validation_share)}
+    _, validation = split_bounds(len(edges) - test, validation_share=validation_share)
+    wanted: dict[SplitName, int] = {"test": test, "validation": validation}
     split = assign_splits(
         graphs.isomorphism_classes(edges, size), counts if stratified else None, wanted=wanted, generator=generator
     )

@@ -80,7 +80,7 @@ def _list_batch(edges: Mask, size: int, colours: int) -> tuple[Ints, NDArray[np.
         graph = graph[row]
         if len(graph) > MAX_PARTIAL:
             raise GramError(
-                f"these graphs have more than {MAX_PARTIAL:,} colourings: they need more edges to be listed"
+                f"These graphs have more than {MAX_PARTIAL:,} colourings: they need more edges to be listed."
             )
     chosen = np.zeros((len(graph), size), dtype=np.int8)
     for colour in range(1, colours):

@@ -90,11 +90,11 @@ class Colouring(Task):
                 and 10 vertices, and 0 elsewhere.
         """
         if not 4 <= index(size) <= 16:
-            raise GramError(f"the number of vertices must be from 4 to 16, not {size}")
+            raise GramError(f"The number of vertices must be from 4 to 16, not {size}.")
         if not 2 <= index(colours) <= 6:
-            raise GramError(f"the number of colours must be from 2 to 6, not {colours}")
+            raise GramError(f"The number of colours must be from 2 to 6, not {colours}.")
         if edge_probability is not None and not 0 < edge_probability < 1:
-            raise GramError(f"edge_probability must lie between 0 and 1, not be {edge_probability}")
+            raise GramError(f"edge_probability must lie between 0 and 1, not be {edge_probability}.")
         limits = {"train_graphs": train_graphs, "test_graphs": test_graphs, "max_colourings": max_colourings}
         for name, limit in limits.items():
             check_count(name, limit, least=1, none=True)
@@ -205,14 +205,14 @@ class Colouring(Task):
         vertices, edges = read_graph(text) if isinstance(text, str) else read_networkx(text)
         if vertices > self.size:
             raise GramError(
-                f"the graph has {vertices} vertices (0 to {vertices - 1}), but {self.name} takes at most {self.size}"
+                f"The graph has {vertices} vertices (0 to {vertices - 1}), but {self.name} takes at most {self.size}."
             )
         adjacent = np.zeros((self.size, self.size), dtype=np.bool_)
         for a, b in edges:
             adjacent[min(a, b), max(a, b)] = True
         present = adjacent[graphs.vertex_pairs(self.size)]
         if not graphs.count_colourings(present, self.size, self.colours):
-            raise GramError(f"the graph cannot be coloured with {self.colours} colours: remove an edge")
+            raise GramError(f"The graph cannot be coloured with {self.colours} colours: remove an edge.")
         return np.where(present, EDGE, NO_EDGE).astype(np.int64, copy=False)
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:

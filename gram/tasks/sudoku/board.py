@@ -123,10 +123,10 @@ class SudokuBoard(Task):
         """
         cells = re.sub(r"[\s/]", "", text)
         if len(cells) != self.length:
-            raise GramError(f"the board has {len(cells)} cells, but {self.length} are expected")
+            raise GramError(f"The board has {len(cells)} cells, but {self.length} are expected.")
         if unknown := re.search(rf"[^.0-{self.size}]", cells):
             where = self._place(unknown.start())
-            raise GramError(f"unknown character {unknown[0]!r} at {where}: use 1 to {self.size}, and . for a blank")
+            raise GramError(f"Unknown character {unknown[0]!r} at {where}: use 1 to {self.size}, and . for a blank.")
         tokens = np.array([BLANK if cell == "." else int(cell) + 1 for cell in cells], dtype=np.int64)
         self._check_solvable(tokens)
         return tokens
@@ -137,13 +137,13 @@ class SudokuBoard(Task):
             for token in given[(counts > 1) & (given > BLANK)]:
                 first, second = unit[tokens[unit] == token][:2]
                 raise GramError(
-                    f"the givens contradict each other: {token - 1} stands at {self._place(int(first))} and at "
-                    f"{self._place(int(second))}"
+                    f"The givens contradict each other: {token - 1} stands at {self._place(int(first))} and at "
+                    f"{self._place(int(second))}."
                 )
         solutions = list_solutions(tokens - 1, limit=2, guess_limit=MOST_GUESSES)
         if len(solutions) != 1:
             has, cure = ("several solutions", "add") if len(solutions) else ("no solution", "change")
-            raise GramError(f"the puzzle has {has}: {cure} a given")
+            raise GramError(f"The puzzle has {has}: {cure} a given.")
 
     def _place(self, cell: int) -> str:
         return f"row {cell // self.size + 1}, column {cell % self.size + 1}"

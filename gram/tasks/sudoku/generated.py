@@ -63,7 +63,7 @@ class SudokuHard(SudokuBoard):
         check_count("extra_givens", extra_givens, least=0)
         if redig and size != 9:
             raise GramError(
-                f"redig needs size 9: a {size}x{size} board has so few puzzles that test puzzles would occur"
+                f"redig needs size 9: a {size}x{size} board has so few puzzles that new ones would be test puzzles."
             )
         name = "sudoku-hard" if size == 9 and min_rating >= 10 else f"sudoku-{size}"
         super().__init__(name=name, size=size, seed=seed, redig=redig, redig_difficulty=redig_difficulty)
@@ -125,9 +125,9 @@ class SudokuGeneration(SudokuBoard):
             augmented: show each board in random symmetric versions; the paper does not.
         """
         if source not in ("generator", "extreme"):
-            raise GramError(f"source must be generator or extreme, not {source}")
+            raise GramError(f"source must be generator or extreme, not {source}.")
         if source == "extreme" and size != 9:
-            raise GramError(f"the boards of Sudoku-Extreme are 9x9, so size cannot be {size}")
+            raise GramError(f"The boards of Sudoku-Extreme are 9x9, so size cannot be {size}.")
         name = "sudoku-generation" + ("-extreme" if source == "extreme" else "") + ("" if size == 9 else f"-{size}")
         super().__init__(name=name, size=size, seed=seed)
         self._counts = _checked_counts(train_boards, validation_boards, test_boards)
@@ -178,7 +178,7 @@ class SudokuGeneration(SudokuBoard):
     def parse(self, text: str) -> Tokens:
         """Accept a blank board or an empty text: nothing is given here."""
         if set(text) - set(".0/ \t\r\n"):
-            raise GramError(f"{self.name} starts from a blank board: leave the text empty")
+            raise GramError(f"{self.name} starts from a blank board: leave the text empty.")
         return np.full(self.length, BLANK, dtype=np.int64)
 
 

@@ -48,7 +48,7 @@ def distinct_boards(size: int, boards: int, seed: int) -> Digits:
     chunks = (random_boards(size, 5000, np.random.default_rng([seed, chunk])) for chunk in count())
     found = _distinct((zip(some, some, strict=True) for some in chunks), boards, patience=3)
     if len(found) < boards:
-        raise GramError(f"only {len(found)} different {size}x{size} boards were found, not {boards}: ask for fewer")
+        raise GramError(f"Only {len(found)} different {size}x{size} boards were found, not {boards}: ask for fewer.")
     return np.array(found)
 
 
@@ -141,8 +141,8 @@ def hard_puzzles(
         pairs = _distinct(chunks, puzzles, CHUNKS_WITHOUT_NEWS, advance)
     if len(pairs) < puzzles:
         raise GramError(
-            f"only {len(pairs)} of {puzzles} {size}x{size} puzzles were found that need {min_rating} guesses "
-            "and are no symmetries of each other: ask for fewer, a lower min_rating or more extra_givens"
+            f"Only {len(pairs)} of {puzzles} {size}x{size} puzzles were found that need {min_rating} guesses "
+            "and are no symmetries of each other: ask for fewer, a lower min_rating or more extra_givens."
         )
     shape = (len(pairs), size * size)
     return np.array([puzzle for puzzle, _ in pairs]).reshape(shape), np.array([s for _, s in pairs]).reshape(shape)

@@ -58,7 +58,7 @@ class Geometry(NamedTuple):
 def geometry(size: int) -> Geometry:
     """Return the layout of a 4x4 (boxes 2x2), 6x6 (2x3) or 9x9 (3x3) board."""
     if size not in BOX_SHAPES:
-        raise GramError(f"the Sudoku board size must be 4, 6 or 9, not {size}")
+        raise GramError(f"The Sudoku board size must be 4, 6 or 9, not {size}.")
     box_rows, box_columns = BOX_SHAPES[size]
     grid = np.arange(size * size, dtype=np.uint64).reshape(size, size)
     boxes = grid.reshape(size // box_rows, box_rows, box_rows, box_columns).swapaxes(1, 2).reshape(size, size)
@@ -275,5 +275,5 @@ def list_solutions(board: NDArray[Any], *, limit: int, guess_limit: int = MANY_G
     found = np.zeros((limit, layout.cells), dtype=np.int8)
     count, guesses = search(candidates, layout, layout.ascending, found, limit, guess_limit)
     if count < limit and guesses >= guess_limit:
-        raise GramError("it takes too long to find out whether the puzzle has one solution: add a given")
+        raise GramError("It takes too long to find out whether the puzzle has one solution: add a given.")
     return found[:count]

@@ -24,9 +24,9 @@ class Plugin:
     def __init__(self, name: str | None) -> None:
         """Import a Python file (.py), or load an entry point of the group `gram.tasks.tokens`."""
         self.name = name
-        self._module = None if name is None else guarded(f"the plugin {name} cannot be loaded", _load, name)
+        self._module = None if name is None else guarded(f"The plugin {name} cannot be loaded", _load, name)
         if name is not None and not any(self.has(part) for part in PARTS):
-            raise GramError(f"the plugin {name} defines none of {', '.join(PARTS)}")
+            raise GramError(f"The plugin {name} defines none of {', '.join(PARTS)}.")
 
     def has(self, part: str) -> bool:
         """Return whether there is such a function or declaration."""
@@ -34,7 +34,7 @@ class Plugin:
 
     def call(self, part: str, *arguments: Any) -> Any:
         """Call a function of the plugin; whatever it raises becomes a `GramError`."""
-        return guarded(f"{part} of the plugin {self.name} has failed", getattr(self._module, part), *arguments)
+        return guarded(f"Function {part} of the plugin {self.name} has failed", getattr(self._module, part), *arguments)
 
     def structure(self, *, length: int, vocab_size: int) -> Structure:
         """Return the constraints and symbols that are declared; raise `GramError` unless they fit the rows."""
@@ -51,7 +51,9 @@ def _load(name: str) -> Any:
     known = metadata.entry_points(group=PLUGINS)
     if name not in known.names:
         installed = ", ".join(sorted(known.names)) or "none"
-        raise GramError(f"there is no plugin {name!r}: give a file that ends in .py, or an installed one ({installed})")
+        raise GramError(
+            f"There is no plugin {name!r}: give a file that ends in .py, or an installed one ({installed})."
+        )
     return known[name].load()
 
 
@@ -62,5 +64,5 @@ def found(path: str) -> Path:
         return here
     below_data = find_file(path, f"{path}/train/dataset.json")
     if below_data is None:
-        raise GramError(f"there is no {path}, neither here nor below GRAM_DATA")
+        raise GramError(f"There is no {path}, neither here nor below GRAM_DATA.")
     return below_data.parents[1] if below_data.name == "dataset.json" else below_data

@@ -86,7 +86,7 @@ def read_file(path: Path) -> Rows:
         return _checked(columns, lambda row: f"{path}, line {lines[row]}")
     if path.suffix in (".npy", ".npz"):
         return _checked(_numpy_columns(path), lambda row: f"{path}, row {row} (counted from 0)")
-    raise GramError(f"{path} must be a .jsonl, .npy or .npz file, or a folder of a published builder")
+    raise GramError(f"{path} must be a .jsonl, .npy or .npz file, or a folder of a published builder.")
 
 
 def _json_lines(path: Path) -> tuple[dict[str, Integers], list[int]]:
@@ -104,12 +104,12 @@ def _json_lines(path: Path) -> tuple[dict[str, Integers], list[int]]:
             for key, values in record.items():
                 if key != "id" and len(values) != length:
                     what = f"{key} has {len(values)} tokens, but {length} are in the input of line {lines[0]}"
-                    raise GramError(f"{path}, line {number}: {what}")
+                    raise GramError(f"{path}, line {number}: {what}.")
                 columns[key].extend(values)
             if len(columns["id"]) not in (0, len(lines)):
-                raise GramError(f"{path}, line {number}: all rows must have an id, or none")
+                raise GramError(f"{path}, line {number}: all rows must have an id, or none.")
     if not lines:
-        raise GramError(f"{path} is empty: one row per line is expected")
+        raise GramError(f"{path} is empty: one row per line is expected.")
     arrays = {key: np.frombuffer(values, dtype=np.int64) for key, values in columns.items() if values}
     return {key: values if key == "id" else values.reshape(-1, length) for key, values in arrays.items()}, lines
 
@@ -119,24 +119,24 @@ def _record(line: bytes, where: str) -> dict[str, list[int]]:
     try:
         content = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise GramError(f"{where}: this is not JSON ({error})") from error
+        raise GramError(f"{where}: this is not JSON ({error}).") from error
     if not isinstance(content, dict):
-        raise GramError(f'{where}: a row must look like {{"input": [1, 2], "target": [3, 4]}}')
+        raise GramError(f'{where}: a row must look like {{"input": [1, 2], "target": [3, 4]}}.')
     record: dict[str, list[int]] = {}
     for key in ("input", "target"):
         if key not in content:
-            raise GramError(f"{where}: the key {key!r} is missing")
+            raise GramError(f"{where}: the key {key!r} is missing.")
         if not isinstance(content[key], list) or not content[key]:
-            raise GramError(f"{where}: {key} must be a list of whole numbers")
+            raise GramError(f"{where}: {key} must be a list of whole numbers.")
         record[key] = content[key]
     if content.get("id") is not None:
         record["id"] = [content["id"]]
     for key, values in record.items():
         if set(map(type, values)) != {int}:  # quicker than to look at each; and True is no token
             bad = next(value for value in values if type(value) is not int)
-            raise GramError(f"{where}: {key} holds {json.dumps(bad)[:40]}, which is not a whole number")
+            raise GramError(f"{where}: {key} holds {json.dumps(bad)[:40]}, which is not a whole number.")
         if max(values) > LARGEST or min(values) < -LARGEST:
-            raise GramError(f"{where}: {key} holds a number beyond {LARGEST}")
+            raise GramError(f"{where}: {key} holds a number beyond {LARGEST}.")
     return record
 
 
@@ -150,21 +150,21 @@ def _numpy_columns(path: Path) -> dict[str, Integers]:
             else:
                 fields = {key: loaded[key] for key in loaded.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise GramError(f"{path} is cut off, or holds no plain arrays ({error})") from error
+        raise GramError(f"{path} is cut off, or holds no plain arrays ({error}).") from error
     for key in ("input", "target"):
         if key not in fields:
-            raise GramError(f"{path}: the array {key!r} is missing; there is {', '.join(fields) or 'none'}")
+            raise GramError(f"{path}: the array {key!r} is missing; there is {', '.join(fields) or 'none'}.")
     columns: dict[str, Integers] = {key: fields[key] for key in ("input", "target", "id") if key in fields}
     shape = columns["input"].shape
     for key, column in columns.items():
         if not np.issubdtype(column.dtype, np.integer):
-            raise GramError(f"{path}: {key} must hold whole numbers, not {column.dtype}")
+            raise GramError(f"{path}: {key} must hold whole numbers, not {column.dtype}.")
         expected = shape[:1] if key == "id" else shape
         if len(shape) != 2 or column.shape != expected:
             what = f"{key} has the shape {list(column.shape)}"
-            raise GramError(f"{path}: {what}; input and target must be [rows, length], id [rows]")
+            raise GramError(f"{path}: {what}; input and target must be [rows, length], id [rows].")
     if 0 in shape:
-        raise GramError(f"{path} is empty: its arrays have the shape {list(shape)}")
+        raise GramError(f"{path} is empty: its arrays have the shape {list(shape)}.")
     return columns
 
 
@@ -174,7 +174,7 @@ def _fields(path: Path, content: NDArray[Any]) -> dict[str, NDArray[Any]]:
     if content.ndim != 3 or content.shape[1] != 2:
         what = f"not {content.dtype} {list(content.shape)}"
         raise GramError(
-            f"{path} must be [rows, 2 (input and target), length] or have the fields input and target, {what}"
+            f"{path} must be [rows, 2 (input and target), length] or have the fields input and target, {what}."
         )
     return {"input": content[:, 0], "target": content[:, 1]}
 
@@ -197,7 +197,7 @@ def _refuse(bad: NDArray[np.bool_], values: Integers, where: Callable[[int], str
     """Raise `GramError` for the first row where `bad` [rows, ...] is true."""
     if bad.any():
         row = int(bad.reshape(len(bad), -1).any(axis=1).argmax())
-        raise GramError(f"{where(row)}: {what.format(values[bad][0])}")
+        raise GramError(f"{where(row)}: {what.format(values[bad][0])}.")
 
 
 def compact_type(largest: int) -> np.dtype[Any]:
@@ -210,7 +210,7 @@ def read_folder(folder: Path) -> PublishedFolder:
     train, test = (_metadata(folder / name / "dataset.json") for name in ("train", "test"))
     for key in ("seq_len", "vocab_size", "num_puzzle_identifiers"):
         if getattr(train, key) != getattr(test, key):
-            raise GramError(f"{folder}: {key} is {getattr(train, key)} in train but {getattr(test, key)} in test")
+            raise GramError(f"{folder}: {key} is {getattr(train, key)} in train but {getattr(test, key)} in test.")
     train_rows, train_groups = _published_split(folder / "train", train)
     test_rows, _ = _published_split(folder / "test", test)
     return PublishedFolder(train_rows, test_rows, train_groups, train.vocab_size, train.num_puzzle_identifiers)
@@ -220,9 +220,9 @@ def _metadata(path: Path) -> Metadata:
     try:
         return Metadata.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
-        raise GramError(f"{path} is missing: the published builders write one for train and one for test") from error
+        raise GramError(f"{path} is missing: the published builders write one for train and one for test.") from error
     except ValidationError as error:
-        raise GramError(f"{path}: {describe(error)}") from error
+        raise GramError(f"{path}: {describe(error)}.") from error
 
 
 def _published_split(folder: Path, metadata: Metadata) -> tuple[Rows, Integers]:
@@ -233,7 +233,7 @@ def _published_split(folder: Path, metadata: Metadata) -> tuple[Rows, Integers]:
         parts.append(_published_set(folder, name, metadata, first_group))
     inputs, targets, ids, groups = (np.concatenate(column) for column in zip(*parts, strict=True))
     if not len(inputs):
-        raise GramError(f"{folder} has no rows")
+        raise GramError(f"{folder} has no rows: build the dataset again.")
     return Rows(inputs, targets, ids.astype(np.int64)), groups
 
 
@@ -245,18 +245,20 @@ def _published_set(folder: Path, name: str, metadata: Metadata, first_group: int
     for field, column in (("inputs", inputs), ("labels", labels)):
         if column.shape != (len(inputs), metadata.seq_len):
             expected = [len(inputs), metadata.seq_len]
-            raise GramError(f"{path[field]} has the shape {list(column.shape)}, but {expected} is expected")
+            raise GramError(f"{path[field]} has the shape {list(column.shape)}, but {expected} is expected.")
     rows_of_puzzle = _sizes(path["puzzle_indices"], content["puzzle_indices"], len(inputs))
     puzzles_of_group = _sizes(path["group_indices"], content["group_indices"], len(identifiers))
     if len(rows_of_puzzle) != len(identifiers):
-        raise GramError(f"{path['puzzle_indices']} needs {len(identifiers) + 1} numbers: one per puzzle, and the end")
+        raise GramError(f"{path['puzzle_indices']} needs {len(identifiers) + 1} numbers: one per puzzle, and the end.")
 
     _check_range(path["inputs"], inputs, metadata.vocab_size)
     _check_range(path["puzzle_identifiers"], identifiers, metadata.num_puzzle_identifiers)
     unlabelled = labels == metadata.ignore_label_id  # None, for no such label, equals nothing
     _check_range(path["labels"], labels[~unlabelled], metadata.vocab_size)
     if unlabelled.all(axis=1).any():  # any answer would pass for right
-        raise GramError(f"{path['labels']}, row {unlabelled.all(axis=1).argmax()} (counted from 0) has no label at all")
+        raise GramError(
+            f"{path['labels']}, row {unlabelled.all(axis=1).argmax()} (counted from 0) has no label at all."
+        )
     small = compact_type(metadata.vocab_size - 1)
     targets = labels.astype(small)
     targets[unlabelled] = IGNORE
@@ -271,12 +273,12 @@ def _published_array(path: Path, dimensions: int) -> Integers:
     try:
         content: NDArray[Any] = np.load(path, allow_pickle=False)
     except FileNotFoundError as error:
-        raise GramError(f"{path} is missing, but dataset.json beside it announces it") from error
+        raise GramError(f"{path} is missing, but dataset.json beside it announces it.") from error
     except (OSError, ValueError, EOFError) as error:
-        raise GramError(f"{path} is cut off, or not a .npy file ({error})") from error
+        raise GramError(f"{path} is cut off, or not a .npy file ({error}).") from error
     if not np.issubdtype(content.dtype, np.integer) or content.ndim != dimensions:
         found = f"{content.dtype} {list(content.shape)}"
-        raise GramError(f"{path} must hold whole numbers in {dimensions} dimension(s), not {found}")
+        raise GramError(f"{path} must hold whole numbers in {dimensions} dimension(s), not {found}.")
     return content
 
 
@@ -284,11 +286,11 @@ def _sizes(path: Path, bounds: Integers, end: int) -> NDArray[np.int64]:
     """Return sizes [ranges] of the consecutive ranges with these bounds [ranges + 1], which must cover 0..end."""
     sizes: NDArray[np.int64] = bounds[1:].astype(np.int64) - bounds[:-1]
     if not len(bounds) or bounds[0] != 0 or bounds[-1] != end or (sizes < 0).any():
-        raise GramError(f"{path} must ascend from 0 to {end}")
+        raise GramError(f"{path} must ascend from 0 to {end}.")
     return sizes
 
 
 def _check_range(path: Path, values: Integers, end: int) -> None:
     bad = values[(values < 0) | (values >= end)]
     if bad.size:
-        raise GramError(f"{path} holds {bad[0]}, which is not in 0..{end - 1} as dataset.json announces")
+        raise GramError(f"{path} holds {bad[0]}, which is not in 0..{end - 1} as dataset.json announces.")

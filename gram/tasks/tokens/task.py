@@ -27,6 +27,7 @@ from gram.tasks.base import (
     check_pairs,
     check_split,
     check_split_options,
+    split_bounds,
 )
 from gram.tasks.tokens.plugin import Plugin, found
 from gram.tasks.tokens.readers import Rows, read_file, read_folder
@@ -76,7 +77,7 @@ class TokenFile(Task):
         """
         source = found(path)
         if test_share is not None and source.is_dir():
-            raise GramError(f"{source} has a test split of its own: leave out test_share")
+            raise GramError(f"{source} has a test split of its own: leave out test_share.")
         self.validation_share, self.test_share = validation_share, 0.15 if test_share is None else test_share
         check_split_options(seed=seed, validation_share=validation_share, test_share=self.test_share)
         self.has_validation = validation_share > 0
@@ -84,7 +85,7 @@ class TokenFile(Task):
         self.plugin = Plugin(plugin)
         rows, parts = self._read_folder(source) if source.is_dir() else self._read_file(source)
         if vocab_size is not None and index(vocab_size) < self.vocab_size:
-            raise GramError(f"{source} needs a vocab_size of at least {self.vocab_size}, not {vocab_size}")
+            raise GramError(f"{source} needs a vocab_size of at least {self.vocab_size}, not {vocab_size}.")
         self.vocab_size = self.vocab_size if vocab_size is None else vocab_size
         self.length = rows.inputs.shape[1]
         self.shape = checked_shape(shape, self.length)
@@ -103,7 +104,7 @@ class TokenFile(Task):
         self.vocab_size, self.puzzles = folder.vocab_size, folder.puzzles
         groups = int(folder.train_groups.max(initial=-1)) + 1
         place = np.random.default_rng(self.seed).permutation(groups)[folder.train_groups]
-        in_training = place >= round(groups * self.validation_share)
+        in_training = place >= split_bounds(groups, validation_share=self.validation_share)[1]
         return folder.train + folder.test, np.concatenate([1 + in_training, np.zeros(len(folder.test), dtype=np.int64)])
 
     def _arrange(self, rows: Rows, parts: NDArray[np.int64] | None) -> None:
@@ -112,9 +113,8 @@ class TokenFile(Task):
         _, target = np.unique(as_records(rows.targets), return_inverse=True)
         place = np.random.default_rng(self.seed).permutation(len(self._inputs))[code]
         if parts is None:
-            test = round(len(self._inputs) * self.test_share)
-            validation = test + round((len(self._inputs) - test) * self.validation_share)
-            parts = np.digitize(place, (test, validation))
+            shares = {"validation_share": self.validation_share, "test_share": self.test_share}
+            parts = np.digitize(place, split_bounds(len(self._inputs), **shares))
         pair = place if rows.ids is None else place * self.puzzles + rows.ids
 
         _, number = np.unique(pair, return_inverse=True)
@@ -153,8 +153,9 @@ class TokenFile(Task):
     def verify(self, inputs: Tokens, outputs: Tokens) -> Verdict:
         """Verify outputs [rows, length]: by the plugin, or valid if equal to a known target where that has labels.
 
-        The conflicts are the tokens that differ from the nearest known target; of a plugin, 1 if it says no. The answer
-        to an input that is not in the data cannot be verified: it is never valid, and all its tokens are conflicts.
+        The conflicts are the tokens that differ from the nearest known target; of a plugin, 1 if it rejects the output.
+        The answer to an input that is not in the data cannot be verified: it is never valid, and all its tokens are
+        conflicts.
         """
         inputs, outputs = check_pairs(self, inputs, outputs)
         if not self.plugin.has("verify"):
@@ -163,7 +164,7 @@ class TokenFile(Task):
         valid = np.asarray(self.plugin.call("verify", inputs, outputs))
         if valid.dtype != np.bool_ or valid.shape != (len(inputs),):
             found = f"{valid.dtype} {list(valid.shape)}"
-            raise GramError(f"verify of the plugin must return an array of bool [{len(inputs)}], not {found}")
+            raise GramError(f"Function verify of the plugin must return an array of bool [{len(inputs)}], not {found}.")
         return Verdict(valid=valid, conflicts=(~valid).astype(np.int64))
 
     def _distances(self, inputs: Tokens, outputs: Tokens) -> Tokens:
@@ -209,9 +210,9 @@ class TokenFile(Task):
         by_plugin = self.plugin.has("parse")
         tokens = np.asarray(self.plugin.call("parse", text)) if by_plugin else _list_of_numbers(text)
         if tokens.shape != (self.length,) or not np.issubdtype(tokens.dtype, np.integer):
-            raise GramError(f"the input must be {self.length} whole numbers, not {tokens.dtype} {list(tokens.shape)}")
+            raise GramError(f"The input must be {self.length} whole numbers, not {tokens.dtype} {list(tokens.shape)}.")
         if (bad := tokens[(tokens < 0) | (tokens >= self.vocab_size)]).size:
-            raise GramError(f"the input holds {bad[0]}, but its tokens must be in 0..{self.vocab_size - 1}")
+            raise GramError(f"The input holds {bad[0]}, but its tokens must be in 0..{self.vocab_size - 1}.")
         return tokens.astype(np.int64)
 
     def render(self, tokens: Tokens, given: Tokens | None = None) -> str:
@@ -258,7 +259,7 @@ def checked_shape(shape: tuple[int, int] | None, length: int) -> tuple[int, int]
     if shape is None:
         return 1, length
     if len(shape) != 2 or index(shape[0]) < 1 or index(shape[0]) * index(shape[1]) != length:
-        raise GramError(f"shape must be [rows, columns] with rows x columns = {length}, not {list(shape)}")
+        raise GramError(f"shape must be [rows, columns] with rows x columns = {length}, not {list(shape)}.")
     return shape[0], shape[1]
 
 
@@ -266,4 +267,4 @@ def _list_of_numbers(text: str) -> NDArray[Any]:
     try:
         return np.asarray(json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise GramError(f"the input must be a JSON list of whole numbers, such as [1, 2, 3] ({error})") from error
+        raise GramError(f"The input must be a JSON list of whole numbers, such as [1, 2, 3] ({error}).") from error

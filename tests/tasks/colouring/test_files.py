@@ -36,15 +36,15 @@ def test_parse_accepts_edge_lists_dimacs_and_networkx(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the graph is empty"),
+        ("", "The graph is empty"),
         ("0-1, 2", "'2' is no edge: write two vertex numbers, such as 0-1 or 0 1"),
         ("0-1, a-b", "'a-b' is no edge"),
         ("0 1 2", "'0 1 2' is no edge"),
-        ("0-1, 2-2", "the edge '2-2' joins a vertex to itself"),
-        ("0-1, 1-9", "the graph has 10 vertices (0 to 9), but colouring-5 takes at most 5"),
-        ("0-1, 0-2, 0-3, 1-2, 1-3, 2-3", "the graph cannot be coloured with 3 colours"),
-        ("missing.col", "the graph missing.col cannot be read"),
-        ("p edge 3 1\ne 1\n", "the DIMACS text, line 2: 'e VERTEX VERTEX' is expected"),
+        ("0-1, 2-2", "The edge '2-2' joins a vertex to itself"),
+        ("0-1, 1-9", "The graph has 10 vertices (0 to 9), but colouring-5 takes at most 5"),
+        ("0-1, 0-2, 0-3, 1-2, 1-3, 2-3", "The graph cannot be coloured with 3 colours"),
+        ("missing.col", "The graph missing.col cannot be read"),
+        ("p edge 3 1\ne 1\n", "The DIMACS text, line 2: 'e VERTEX VERTEX' is expected"),
     ],
 )
 def test_parse_says_what_is_wrong(text: str, message: str) -> None:
@@ -81,9 +81,9 @@ def test_other_bad_graphs_are_refused(tmp_path: Path) -> None:
     task = Colouring(size=5)
     with pytest.raises(GramError, match=r"comment\.col has no line 'p edge VERTICES EDGES'"):
         task.parse(str(file))
-    with pytest.raises(GramError, match="the graph has 20 vertices"):
+    with pytest.raises(GramError, match="The graph has 20 vertices"):
         task.parse("p edge 20 0\n")
-    with pytest.raises(GramError, match="the graph has 6 vertices"):
+    with pytest.raises(GramError, match="The graph has 6 vertices"):
         task.parse(nx.path_graph(6))
     with pytest.raises(GramError, match="joins its node 'b' to itself"):
         task.parse(nx.Graph([("a", "b"), ("b", "b")]))

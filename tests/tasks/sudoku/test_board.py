@@ -163,15 +163,15 @@ def test_parse_reads_back_what_render_draws() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the board has 0 cells, but 16 are expected"),
-        ("." * 15, "the board has 15 cells, but 16 are expected"),
-        ("..../..x./..../....", "unknown character 'x' at row 2, column 3: use 1 to 4, and . for a blank"),
-        ("..../..5./..../....", "unknown character '5' at row 2, column 3"),
-        ("1..1/..../..../....", "the givens contradict each other: 1 stands at row 1, column 1 and at row 1, column 4"),
-        ("2.../..../..../2...", "the givens contradict each other: 2 stands at row 1, column 1 and at row 4, column 1"),
-        ("..../..../..3./...3", "the givens contradict each other: 3 stands at row 3, column 3 and at row 4, column 4"),
-        ("123./...4/..../....", "the puzzle has no solution: change a given"),
-        ("1234/..../..../....", "the puzzle has several solutions: add a given"),
+        ("", "The board has 0 cells, but 16 are expected"),
+        ("." * 15, "The board has 15 cells, but 16 are expected"),
+        ("..../..x./..../....", "Unknown character 'x' at row 2, column 3: use 1 to 4, and . for a blank"),
+        ("..../..5./..../....", "Unknown character '5' at row 2, column 3"),
+        ("1..1/..../..../....", "The givens contradict each other: 1 stands at row 1, column 1 and at row 1, column 4"),
+        ("2.../..../..../2...", "The givens contradict each other: 2 stands at row 1, column 1 and at row 4, column 1"),
+        ("..../..../..3./...3", "The givens contradict each other: 3 stands at row 3, column 3 and at row 4, column 4"),
+        ("123./...4/..../....", "The puzzle has no solution: change a given"),
+        ("1234/..../..../....", "The puzzle has several solutions: add a given"),
     ],
 )
 def test_parse_says_what_is_wrong(text: str, message: str) -> None:

@@ -143,8 +143,8 @@ def test_files_are_found_below_the_data_folder(counted: str, monkeypatch: pytest
         ({"shape": (2, 2)}, "rows x columns = 3, not"),
         ({"shape": (3,)}, "rows x columns = 3, not"),
         ({"shape": (-1, -3)}, "rows x columns = 3, not"),
-        ({"plugin": "nothing"}, "there is no plugin 'nothing': give a file that ends in .py"),
-        ({"plugin": "nothing.py"}, "there is no nothing.py"),
+        ({"plugin": "nothing"}, "There is no plugin 'nothing': give a file that ends in .py"),
+        ({"plugin": "nothing.py"}, "There is no nothing.py"),
     ],
 )
 def test_wrong_options_are_refused(counted: str, options: dict[str, Any], message: str) -> None:

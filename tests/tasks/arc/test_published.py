@@ -12,7 +12,7 @@ from gram.tasks.arc import grids
 from gram.tasks.arc.task import ARC
 from gram.tasks.base import SplitName
 
-RECIPES = Path(__file__).parents[2] / "gram" / "recipes"
+RECIPES = Path(__file__).parents[3] / "gram" / "recipes"
 CONCEPT_PAIRS = 427 + 480
 """of ConceptARC, none of them in ARC-AGI-1 or -2"""
 

@@ -62,8 +62,8 @@ def test_parse_reads_text_and_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[0, 1", "the grid is not JSON"),
-        ("[[0, 11]]", "the grid: row 1 holds 11"),
+        ("[[0, 1", "The grid is not JSON"),
+        ("[[0, 11]]", "The grid: row 1 holds 11"),
         ('{"a": 1}', "a grid is a list of rows"),
         ("[1, 2]", "a grid is a list of rows"),
         (str([[0] * 31]), "1 x 31 cells, but at most 30 x 30"),

@@ -109,7 +109,7 @@ def test_a_plugin_that_fails_is_one_sentence(tmp_path: Path, work: Path, how: st
     path.write_text(f"def verify(inputs, outputs):\n    {how}\n\n\ndef parse(text):\n    {how}\n")
     task = TokenFile(path=str(work / "data.jsonl"), plugin=str(path))
     rows = task.split("test")
-    with pytest.raises(GramError, match=r"verify of the plugin .* has failed"):
+    with pytest.raises(GramError, match=r"Function verify of the plugin .* has failed"):
         task.verify(rows.inputs, rows.targets)
-    with pytest.raises(GramError, match=r"parse of the plugin .* has failed"):
+    with pytest.raises(GramError, match=r"Function parse of the plugin .* has failed"):
         task.parse("1 2 3")
