@@ -16,6 +16,7 @@ from gram.models.reasoner import Reasoner
 from gram.tasks import make_task
 from gram.training.launch import make_fabric
 from gram.training.step import Trainer
+from tests.models.baselines.helpers import KINDS, recipe_of_kind
 
 ROOT = Path(__file__).parents[2]
 BASELINE = ROOT / "tests" / "golden" / "flops.json"
@@ -37,6 +38,18 @@ def test_the_figures_add_up(queens_recipe: Callable[..., Recipe]) -> None:
     assert rate == pytest.approx(result["gflop_per_second"])
     # A median of ratios beside a ratio of bests: alike, not equal.
     assert result["share_of_peak"] == pytest.approx(rate / result["matmul_peak_gflop_per_second"], rel=0.8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_is_measured(queens_recipe: Callable[..., Recipe], kind: str) -> None:
+    recipe = recipe_of_kind(queens_recipe, kind)
+    result = bench(recipe, steps=2, puzzles=3)
+    for key, _ in LINES.values():
+        assert look_up(result, key) > 0
+    steps = {"ar": 25, "mdlm": 8, "d3pm": 6, "absorbing d3pm": 6, "vae": 1}
+    # Digits are unconditional: three samples are drawn, and not as many as an evaluation draws.
+    width = 3 if kind == "vae" else recipe.eval.width
+    assert (result["inference"]["depth"], result["inference"]["width"]) == (steps[kind], width)
 
 
 def test_operations_of_rows_that_are_sampled_side_by_side_are_counted(
