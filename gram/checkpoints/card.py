@@ -24,9 +24,7 @@ It has {card.parameters:,} parameters.
 
 {card.measured_on}, {card.settings}:
 
-| metric | value |
-|---|---|
-{rows}
+{table}
 
 ## Usage
 
@@ -53,26 +51,51 @@ class Card:
     measured_on: str
     settings: str
     """sampling options of the metrics"""
+    mean_steps: float | None = None
+    full_depth: Mapping[str, float] | None = None
+    """the same metrics, and the mean steps, without halting"""
     origin: str = "The recipe that it was trained by is in `config.json`."
 
     @property
     def text(self) -> str:
         """The text of the file."""
-        metrics = {name: round(float(value), 4) for name, value in self.metrics.items()}
+        metrics = _rounded(self.metrics)
         dataset = {"type": self.task, "name": self.task, "split": self.split, "revision": self.split_hash}
         measured = [{"type": name, "value": value} for name, value in metrics.items()]
         reported = [{"task": {"type": "reasoning"}, "dataset": dataset, "metrics": measured}]
         fractions = {name: value for name, value in metrics.items() if name not in NUMBERS}
         about = {"task": self.task, "parameters": self.parameters, "settings": self.settings, "results": fractions}
+        if self.full_depth is not None:
+            about |= {"mean_steps": self.mean_steps, "full_depth": _rounded(self.full_depth)}
         header = {
             "library_name": "gram-reasoning",
             "tags": ["recursive-reasoning"],
             "model-index": [{"name": self.name, "results": reported}],
             "gram": about,
         }
-        shown = {name: f"{value:.2f}" if name in NUMBERS else percent(value) for name, value in metrics.items()}
-        rows = "\n".join(f"| {name.replace('_', ' ')} | {value} |" for name, value in shown.items())
-        return TEXT.format(header=yaml.safe_dump(header, sort_keys=False), card=self, rows=rows)
+        return TEXT.format(header=yaml.safe_dump(header, sort_keys=False), card=self, table=self._table)
+
+    @property
+    def _table(self) -> str:
+        """The metrics and the mean steps as a Markdown table: of models that halt, at full depth as well."""
+        steps = {} if self.mean_steps is None else {"mean_steps": self.mean_steps}
+        columns: dict[str, Mapping[str, float]] = {"value": {**self.metrics, **steps}}
+        if self.full_depth is not None:
+            columns = {"with halting": columns["value"], "at full depth": self.full_depth}
+        rows = [("metric", *columns), ("---",) * (1 + len(columns))]
+        for name in (*self.metrics, *steps):
+            rows.append((name.replace("_", " "), *(_shown(name, some[name]) for some in columns.values())))
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _rounded(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(float(value), 4) for name, value in metrics.items()}
+
+
+def _shown(name: str, value: float) -> str:
+    if name == "mean_steps":
+        return f"{value:.1f}"
+    return f"{value:.2f}" if name in NUMBERS else percent(value)
 
 
 def percent(value: float) -> str:
@@ -89,10 +112,14 @@ def inputs_text(result: Mapping[str, Any]) -> str:
 
 
 def write_card(folder: Path, result: Mapping[str, Any], metrics: tuple[str, ...], settings: str) -> None:
-    """Write the card from an evaluation (`result`), of which it reports `metrics`, sampled with `settings`."""
+    """Write the card from an evaluation (`result`), of which it reports `metrics`, sampled with `settings`.
+
+    A result with halting and at full depth has both in the card.
+    """
     only_blank = result["inputs_in_split"] == 1
     on = f"Samples of the one blank input; split `{result['split_hash']}`" if only_blank else inputs_text(result)
-    about = {key: result[key] for key in ("task", "parameters", "split", "split_hash")}
+    known = ("task", "parameters", "split", "split_hash", "mean_steps", "full_depth")
+    about: dict[str, Any] = {key: result[key] for key in known if key in result}
     results = {name: result[name] for name in metrics}
     card = Card(folder.name, **about, metrics=results, measured_on=on, settings=settings)
     (folder / CARD_FILE).write_text(card.text)

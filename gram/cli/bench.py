@@ -4,6 +4,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -40,7 +41,10 @@ def matmul_speed(
 
 
 def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
-    """Train `steps` steps and sample `puzzles` test inputs; return all measurements, JSON-ready."""
+    """Train `steps` steps and sample `puzzles` test inputs; return all measurements, JSON-ready.
+
+    Of a task without inputs as many samples are drawn, where a recipe's own width of 1,000 would take minutes.
+    """
     config = recipe.train
     device = prepare_machine(config)
     task = make_task(recipe.task.name, **recipe.task.options)
@@ -66,8 +70,12 @@ def bench(recipe: Recipe, *, steps: int, puzzles: int) -> dict[str, Any]:
         "time_shares": {name: value / sum(timed["seconds"]) for name, value in timed["parts"].items()},
         "peak_memory_megabytes": peak_memory(fabric.device),  # of training: sampling comes after
     }
-    inputs = task.split("test").distinct(puzzles)
-    result["inference"] = _inference(trainer, inputs, recipe.eval)
+    inputs, options = task.split("test").distinct(puzzles), recipe.eval
+    answers = len(inputs.rows)
+    if task.scoring == "generation":
+        answers = min(puzzles, options.width)
+        options = replace(options, width=answers)
+    result["inference"] = {**_inference(trainer, inputs, options, answers), "width": options.width}
     return result
 
 
@@ -157,9 +165,12 @@ def _clock(owner: Any, method: str, device: torch.device, parts: dict[str, float
     object.__setattr__(owner, method, timed)
 
 
-def _inference(trainer: Trainer, asked: Any, options: SampleOptions) -> dict[str, Any]:
+def _inference(trainer: Trainer, asked: Any, options: SampleOptions, answers: int) -> dict[str, Any]:
+    steps = []
+
     def draw() -> None:
-        sample(trainer.ema, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
+        drawn = sample(trainer.ema, asked.inputs, options, puzzle_ids=asked.puzzle_ids)
+        steps.append(int(drawn.steps.max()))
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # torch counts in the calling thread only, and with one thread all rows are sampled there
@@ -168,9 +179,8 @@ def _inference(trainer: Trainer, asked: Any, options: SampleOptions) -> dict[str
     timed = beside_peak(draw, trainer.fabric.device, REPEATS)
     seconds = min(timed["seconds"])
     return {
-        "puzzles_per_second": len(asked.rows) / seconds,
-        "depth": options.depth,
-        "width": options.width,
+        "puzzles_per_second": answers / seconds,
+        "depth": steps[-1],  # also of models that have no such option: the tokens of AR, the steps of diffusion
         "gflop_per_second": flops / 1e9 / seconds,
         "share_of_peak": share_of_peak(flops, timed),
     }

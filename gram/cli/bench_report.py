@@ -25,7 +25,7 @@ LINES = {
     "matrix-multiply peak, GFLOP/s": ("matmul_peak_gflop_per_second", "{:.1f}"),
     "fraction of the peak": ("share_of_peak", "{:.1%}"),
     "peak memory, MB": ("peak_memory_megabytes", "{:,.0f}"),
-    "inference: puzzles per second": ("inference.puzzles_per_second", "{:.2f}"),
+    "inference: puzzles (or samples) per second": ("inference.puzzles_per_second", "{:.2f}"),
     "inference: fraction of the peak": ("inference.share_of_peak", "{:.1%}"),
 }
 """What is printed: a title, the key, and the form of the number."""
@@ -39,7 +39,7 @@ def bench(
         ),
     ],
     steps: Annotated[int, typer.Option(min=1, help="Training steps to time.")] = 20,
-    puzzles: Annotated[int, typer.Option(min=1, help="Test inputs to sample.")] = 16,
+    puzzles: Annotated[int, typer.Option(min=1, help="Test inputs to sample; without inputs, samples.")] = 16,
     compare: Annotated[bool, typer.Option("--compare", help="Print the ratios of the second to the first.")] = False,
     json_file: JsonFile = None,
 ) -> None:

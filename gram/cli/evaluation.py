@@ -1,6 +1,6 @@
 """The commands that evaluate a model: `eval` and `tune`."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -42,6 +42,9 @@ def evaluate_model(
     card: Annotated[
         bool, typer.Option("--card", help="Write the results into the model card of the model's folder.")
     ] = False,
+    both: Annotated[
+        bool, typer.Option("--both", help="With halting: evaluate at full depth as well; --card does so by itself.")
+    ] = False,
     allow_other_data: AllowOtherData = False,
 ) -> None:
     """Evaluate a model on held-out inputs.
@@ -64,13 +67,16 @@ def evaluate_model(
     options = sampling.options(solver, **({"halt": False, "keep_steps": True} if calibration else {}))
     resampling = Resampling(numbers("resample", resample), 1.0 if power is None else power) if resample else None
     if resampling is not None:
+        options = options if given.get("halt") else replace(options, halt=False)
         resampling.check(options)
+    refuse_ignored((both and not options.halt, "--both compares halting with full depth, and nothing halts: --halt."))
     if calibration and not solver.task.has_rules:
         raise GramError(f"Task {solver.task.name} has no checker to calibrate the heads against.")
     if submission is not None and (solver.task.scoring != "votes" or split != "test"):
         raise GramError("A submission is written for the test split of ARC only.")
     examples = solver.task.split(split)
-    with bar(console, "sampling", len(examples.distinct(limit).rows) * options.width) as advance:
+    both = both or (card and options.halt)
+    with bar(console, "sampling", len(examples.distinct(limit).rows) * options.width * (1 + both)) as advance:
         result = evaluate(
             solver.model,
             solver.task,
@@ -81,6 +87,7 @@ def evaluate_model(
             examples=examples,
             submission=submission,
             resampling=resampling,
+            full_depth=both,
         )
     result["model"] = model
     show_result(console, result)
@@ -111,11 +118,11 @@ def tune(
     json_file: JsonFile = None,
     allow_other_data: AllowOtherData = False,
 ) -> None:
-    """Choose depth, temperature and halt_at on the VALIDATION split, and write them into the model's folder.
+    """Choose depth, temperature and halting on the VALIDATION split, and write them into the model's folder.
 
     Among all settings whose accuracy over all samples reaches --accuracy, the one with the highest coverage is chosen;
-    if none does, the one with the highest accuracy. The halting threshold is the one with the fewest steps whose
-    accuracy is within 0.2 points of no halting; it takes effect with --halt.
+    if none does, the one with the highest accuracy. Halting is switched on, at the threshold with the fewest steps,
+    if its accuracy is within 0.2 points of no halting, and off otherwise; --no-halt goes to full depth.
     """
     folder = own_folder(model)
     check_target(folder / "tuned")  # the folder must be writable
@@ -129,8 +136,7 @@ def tune(
             solver.check_data()
         tuned = tune_settings(solver, Tuning(*tried, limit, accuracy), console, width=width, seed=seed)
         show_tuning(console, tuned)
-        halting = {} if tuned.halt_at is None else {"halt_at": tuned.halt_at}
-        change_eval_settings(folder, **tuned.settings, **halting)
+        change_eval_settings(folder, **tuned.settings, **tuned.halting_settings)
     about = {"model": model, "task": solver.task.name, "split": "validation", "split_hash": solver.task.split_hash()}
     write_json(json_file, {**about, "width": width, "seed": seed, "limit": limit, **asdict(tuned)})
 

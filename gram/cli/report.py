@@ -38,6 +38,10 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
     console.print(
         f"{settings_text(result)}, mean steps {result['mean_steps']:.1f}, {result['parameters']:,} parameters"
     )
+    if "full_depth" in result:
+        metrics = dict(result["full_depth"])
+        steps = metrics.pop("mean_steps")
+        console.print(f"without halting: {results_text(metrics)}, mean steps {steps:.1f}")
     if "selection" in result:
         chosen = ", ".join(f"{rule} {percent(share)}" for rule, share in result["selection"].items())
         everywhere = ", ".join(f"{rule} {percent(share)}" for rule, share in result["all_inputs"]["selection"].items())
@@ -157,8 +161,8 @@ def show_tuning(console: Console, tuned: Tuned) -> None:
     if not tuned.halting:
         return
     safe = f"accuracy within {100 * HALTING_LOSS:g} points of no halting, at the fewest steps"
-    caption = f"Chosen: {safe}." if tuned.halt_at is not None else f"None is safe ({safe}): halt_at stays as it is."
-    halting = Table("halt at", "mean steps", "accuracy", "coverage", title="with --halt", caption=caption)
+    caption = f"Halting is on: {safe}." if tuned.halt_at is not None else f"Halting is off: none has {safe}."
+    halting = Table("halt at", "mean steps", "accuracy", "coverage", title="with halting", caption=caption)
     for item in [*tuned.halting, {**tuned.chosen, "halt_at": "no halting"}]:
         shares = _tuned_shares(item, item["halt_at"] == tuned.halt_at)
         halting.add_row(str(item["halt_at"]), f"{item['mean_steps']:.2f}", *shares)

@@ -78,4 +78,6 @@ def settings_text(settings: dict[str, Any]) -> str:
     if settings.get("temperature_final") is not None:
         shown["temperature"] = f"{settings['temperature']} to {settings['temperature_final']}"
     rest = [f"{name} {value}" for name, value in shown.items()]
+    if settings.get("halt"):
+        rest.append(f"halting at {settings['halt_at']}" if "halt_at" in settings else "halting")
     return ", ".join([" x ".join(size)] * bool(size) + rest)

@@ -1,5 +1,6 @@
 """Evaluate a model on a split: sample, score as the task is scored, and report every metric with its settings."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -46,12 +47,14 @@ def evaluate(
     submission: Path | None = None,
     fabric: "Fabric | None" = None,
     resampling: Resampling | None = None,
+    full_depth: bool = False,
 ) -> dict[str, Any]:
     """Return all metrics on a split (its first `limit` distinct inputs) as a JSON-ready dictionary.
 
     With `fabric`, all its processes must call this function, and they share the sampling. With `resampling`,
     trajectories are resampled between steps. With options that keep the steps, the calibration of the heads is
-    measured as well.
+    measured as well. With `full_depth`, options that halt are evaluated without halting too: `full_depth` of the result
+    holds the headline metrics and the mean steps.
 
     For a task that is scored by votes, `submission` is a file for the two best answers to every question.
     """
@@ -71,6 +74,10 @@ def evaluate(
         trajectories = sample_together(fabric, model, asked.inputs, options, **more)
     settings = options.only(model.supported - {"keep_steps", "keep_states"})
     extra: dict[str, Any] = {}
+    if full_depth:
+        endless = replace(options, halt=False)
+        other = evaluate(model, task, split, endless, limit=limit, progress=progress, examples=examples, fabric=fabric)
+        extra["full_depth"] = {name: other[name] for name in (*headlines(task), "mean_steps")}
     if resampling is not None:
         sizes = {str(step): float(np.mean(some)) for step, some in resampling.sample_sizes.items()}
         extra["resampling"] = {"power": resampling.power, "effective_sample_size": sizes}

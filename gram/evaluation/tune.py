@@ -1,4 +1,4 @@
-"""Choose depth, temperature and where to halt on the validation split, by rules that do not use the test split."""
+"""Choose depth, temperature and halting on the validation split, by rules that do not use the test split."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,12 +44,19 @@ class Tuned:
     halting: list[dict[str, Any]]
     """every threshold `halt_at` at the chosen depth and temperature; empty for a model that has none"""
     halt_at: float | None
-    """the chosen one; None if none is safe"""
+    """the chosen one; None if none is safe and saves steps"""
 
     @property
     def settings(self) -> dict[str, Any]:
         """Return the chosen sampling options, as they are written into a model's."""
         return {name: self.chosen[name] for name in ("depth", "temperature", "temperature_final")}
+
+    @property
+    def halting_settings(self) -> dict[str, Any]:
+        """Return the options that switch halting on or off; empty for a model that has no threshold."""
+        if not self.halting:
+            return {}
+        return {"halt": False} if self.halt_at is None else {"halt": True, "halt_at": self.halt_at}
 
 
 def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: int = WIDTH, seed: int = 0) -> Tuned:
@@ -83,7 +90,7 @@ def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: 
     halting = []
     if "halt_at" in model.supported:
         halting = [{"halt_at": at, **score(trained.task, asked, best.halting(at))} for at in HALT_AT]
-    return Tuned(tried, chosen, halting, choose_halting(halting, chosen["accuracy_all_samples"]))
+    return Tuned(tried, chosen, halting, choose_halting(halting, chosen))
 
 
 def temperature_settings(temperatures: Temperatures) -> dict[str, Any]:
@@ -100,7 +107,11 @@ def choose_setting(tried: list[dict[str, Any]], accuracy: float) -> dict[str, An
     return max(tried, key=lambda item: item["accuracy_all_samples"])
 
 
-def choose_halting(tried: list[dict[str, Any]], accuracy: float) -> float | None:
-    """The threshold with the fewest steps whose accuracy (over all samples) is within `HALTING_LOSS` of `accuracy`."""
-    safe = [item for item in tried if item["accuracy_all_samples"] >= accuracy - HALTING_LOSS]
+def choose_halting(tried: list[dict[str, Any]], full_depth: dict[str, Any]) -> float | None:
+    """Return the threshold with the fewest steps that costs at most `HALTING_LOSS` of the accuracy at full depth.
+
+    Return None if no such threshold saves steps.
+    """
+    least, steps = full_depth["accuracy_all_samples"] - HALTING_LOSS, full_depth["mean_steps"]
+    safe = [item for item in tried if item["accuracy_all_samples"] >= least and item["mean_steps"] < steps]
     return float(min(safe, key=lambda item: item["mean_steps"])["halt_at"]) if safe else None

@@ -30,10 +30,10 @@ def generate(
 ) -> Rows:
     """Draw `count` samples from the blank input: [count, length].
 
-    Sample i of a recursive model depends on the seed and on i alone; a generative one samples in chunks. With
-    `path` (.npz), samples are appended to `path` + ".part", and an interrupted call resumes at the end of that file
-    with the same result. In the end `path` holds `tokens` [count, length], the `task`, and the `settings` as JSON. If
-    it exists already with the same settings, it is read instead.
+    Sample i depends on the seed and on i alone. With `path` (.npz), samples are appended to `path` + ".part", and an
+    interrupted call resumes at the end of that file with the same result. In the end `path` holds `tokens`
+    [count, length], the `task`, and the `settings` as JSON. If it exists already with the same settings, it is read
+    instead.
     """
     blank_input(trained.task)  # refuses before anything is written
     if path is None:

@@ -213,10 +213,11 @@ class Model(nn.Module, ABC):
     def process(self, inputs: Tensor, *, seed: int = 0) -> dict[int, Tokens]:
         """Return how outputs [rows, length] for inputs [rows, length] are generated, by the number of steps made.
 
-        The default returns the last outputs alone; a model that starts from noise has it at step 0.
+        Row i is trajectory i of its input. The default returns the last outputs alone; a model that starts from noise
+        has it at step 0.
         """
         outputs, steps = np.zeros(inputs.shape, dtype=np.int64), 0
-        jobs = [(row, 0) for row in range(len(inputs))]
+        jobs = [(row, row) for row in range(len(inputs))]
         for made in self.roll_out(inputs.cpu().numpy(), jobs, SampleOptions(seed=seed)):
             outputs[made.puzzle], steps = made.outputs, max(steps, int(made.step.max()))
         return {steps: outputs}

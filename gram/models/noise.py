@@ -22,6 +22,9 @@ Noise = Callable[[int], Tensor | None]
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
+EXAMPLES = -1
+"""Label of the noise of examples."""
+
 
 def _shifted(x: Tensor, bits: int) -> Tensor:
     """Shift right without the sign."""
@@ -48,9 +51,28 @@ def _bits(key: Tensor, count: int) -> Tensor:
     return _mix_(key[:, None] + GOLDEN * torch.arange(1, count + 1, device=key.device))
 
 
-def uniform(key: Tensor) -> Tensor:
-    """Return uniform numbers in [0, 1), one for each key: [rows]."""
-    return _shifted(_bits(key, 1)[:, 0], 40).float() * 2.0**-24
+def uniform(key: Tensor, *shape: int) -> Tensor:
+    """Return uniform numbers in [0, 1) of the keys [rows], on their device: [rows, *shape]."""
+    return _fraction(_bits(key, math.prod(shape))).reshape(len(key), *shape)
+
+
+def example_keys(number: Tensor, seed: int) -> Tensor:
+    """Return the keys [rows] of the examples with these numbers [rows] in a run or a data set.
+
+    They are multiples of the golden ratio, so that `spread` of successive ones fills [0, 1) evenly. What is drawn for
+    an example is drawn from keys that are derived from its own.
+    """
+    return derive(torch.full_like(number, seed), EXAMPLES) + GOLDEN * number
+
+
+def spread(key: Tensor) -> Tensor:
+    """Return a uniform number in [0, 1) for each of the keys [rows] of examples; successive ones differ as they can."""
+    return _fraction(key)
+
+
+def _fraction(bits: Tensor) -> Tensor:
+    """Turn the leading bits of 64-bit integers into float32 numbers in [0, 1)."""
+    return _shifted(bits, 40).float() * 2.0**-24
 
 
 def normal(key: Tensor, *shape: int) -> Tensor:

@@ -1,8 +1,8 @@
 """How the slots of a run are distributed over its processes.
 
-For a recursive model, a run with several processes computes the same as one process with all slots: every process
-knows the order of all examples, and noise is keyed by the example. So the number of processes changes the speed but not
-the weights, except for rounding. The diffusion and VAE baselines draw noise per micro-batch.
+A run with several processes computes the same as one process with all slots: every process knows the order of all
+examples, and noise is keyed by the example. So the number of processes changes the speed but not the weights, except
+for rounding.
 """
 
 from dataclasses import dataclass

@@ -18,6 +18,7 @@ from gram.models.reasoner import Reasoner
 from gram.tasks import make_task
 from gram.training.launch import make_fabric
 from gram.training.step import Trainer
+from tests.models.baselines.helpers import KINDS, recipe_of_kind
 
 ROOT = Path(__file__).parents[2]
 BASELINE = ROOT / "tests" / "golden" / "flops.json"
@@ -50,6 +51,18 @@ def test_the_figures_add_up(queens_recipe: Callable[..., Recipe], monkeypatch: p
         share = median(rate / peak for rate, peak in zip(rates, peaks, strict=True))
         assert part["share_of_peak"] == pytest.approx(share)
     assert result["matmul_peak_gflop_per_second"] == max(timed[0]["peaks"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_is_measured(queens_recipe: Callable[..., Recipe], kind: str) -> None:
+    recipe = recipe_of_kind(queens_recipe, kind)
+    result = bench(recipe, steps=2, puzzles=3)
+    for key, _ in LINES.values():
+        assert look_up(result, key) > 0
+    steps = {"ar": 25, "mdlm": 8, "d3pm": 6, "absorbing d3pm": 6, "vae": 1}
+    # Digits are unconditional: three samples are drawn, and not as many as an evaluation draws.
+    width = 3 if kind == "vae" else recipe.eval.width
+    assert (result["inference"]["depth"], result["inference"]["width"]) == (steps[kind], width)
 
 
 def test_operations_of_rows_that_are_sampled_side_by_side_are_counted(

@@ -14,6 +14,7 @@ from gram.evaluation.evaluate import evaluate
 from gram.evaluation.tune import (
     HALT_AT,
     HALTING_LOSS,
+    Tuned,
     Tuning,
     choose_halting,
     choose_setting,
@@ -100,7 +101,7 @@ def test_a_model_without_a_threshold_gets_none(
 ) -> None:
     solver = Solver(queens_model(halting="q_learning").eval(), queens, queens_recipe())
     tuned = tune_settings(solver, Tuning((2,), limit=3), Console(quiet=True), width=2)
-    assert (tuned.halting, tuned.halt_at) == ([], None)
+    assert (tuned.halting, tuned.halt_at, tuned.halting_settings) == ([], None, {})
 
 
 @pytest.mark.parametrize(
@@ -110,12 +111,16 @@ def test_a_model_without_a_threshold_gets_none(
         ((0.90, 0.987, 0.99), 0.99),
         ((0.90, 0.95, 0.98), None),
         ((0.995, 0.99, 0.99), 0.5),
+        ((0.90, 0.95, 0.98, 0.99), None),  # the last one is safe, because nothing ever halts there
     ],
 )
 def test_halting_costs_next_to_nothing(accuracies: tuple[float, ...], chosen: float | None) -> None:
     assert pytest.approx(0.002) == HALTING_LOSS
     tried = [
         {"halt_at": at, "accuracy_all_samples": accuracy, "mean_steps": steps}
-        for at, accuracy, steps in zip((0.5, 0.9, 0.99), accuracies, (1.5, 2.5, 4.0), strict=True)
+        for at, accuracy, steps in zip((0.5, 0.9, 0.99, 0.999), accuracies, (1.5, 2.5, 4.0, 8.0), strict=False)
     ]
-    assert choose_halting(tried, 0.99) == chosen
+    full = {"accuracy_all_samples": 0.99, "mean_steps": 8.0}
+    assert choose_halting(tried, full) == chosen
+    settings = {"halt": False} if chosen is None else {"halt": True, "halt_at": chosen}
+    assert Tuned([], full, tried, chosen).halting_settings == settings

@@ -191,6 +191,6 @@ def test_few_rows_are_not_cut(tiny_model: Callable[..., Reasoner]) -> None:
     assert tiny_model().groups(20) == [range(20)]
 
 
-def test_outputs_whose_noise_belongs_to_a_chunk_are_cut_there() -> None:
+def test_whole_outputs_are_cut_into_equal_chunks() -> None:
     baseline = Autoregressive(ArConfig(dim=16, layers=1, heads=2, hidden=16), vocab_size=3, length=64)
     assert [len(group) for group in baseline.groups(2 * DRAWN_AT_ONCE + 5)] == [DRAWN_AT_ONCE, DRAWN_AT_ONCE, 5]

@@ -15,6 +15,7 @@ from gram.models.baselines.base import Baseline, draw, hold_unlabelled, split_ta
 from gram.models.baselines.transformer import Transformer, embedding
 from gram.models.layers import Linear
 from gram.models.losses import labelled_count, token_accuracy, token_cross_entropy
+from gram.models.noise import derive, uniform
 
 
 def sharpen(logits: Tensor, temperature: float, top_p: float) -> Tensor:
@@ -59,10 +60,10 @@ class Autoregressive(Baseline):
         states = self.transformer(math.sqrt(self.config.dim) * x)
         return self.head(states[:, self.length - 1 :])  # type: ignore[no-any-return]
 
-    def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
+    def loss(self, inputs: Tensor, targets: Tensor, key: Tensor) -> tuple[Tensor, Metrics]:
         """inputs, targets [rows, length] -> -log p(output | input) per labelled token, mean over rows, and metrics.
 
-        The generator is not used; other models need one.
+        The key is not used; other models need one.
         """
         tokens, _ = split_targets(targets)
         logits = self(inputs, tokens[:, :-1])
@@ -73,7 +74,7 @@ class Autoregressive(Baseline):
 
     @torch.no_grad()
     def log_likelihood_bound(
-        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator | None = None, samples: int = 1
+        self, inputs: Tensor, targets: Tensor, *, key: Tensor | None = None, samples: int = 1
     ) -> Tensor:
         """Return log p(output | input) in nats, which is exact here: [rows]. Nothing is drawn."""
         tokens, _ = split_targets(targets)
@@ -89,17 +90,17 @@ class Autoregressive(Baseline):
         self,
         inputs: Tensor,
         *,
-        generator: torch.Generator,
+        key: Tensor,
         labelled: Tensor | None = None,
         temperature: float = 1.0,
         top_p: float = 1.0,
     ) -> Tensor:
-        """inputs [rows, length] -> outputs [rows, length], token by token."""
+        """inputs [rows, length], key [rows] -> outputs [rows, length], token by token."""
         caches = self.transformer.empty_cache()  # of all tokens but the last
         tokens, x = inputs.new_empty(len(inputs), 0), self.inputs[inputs]
         for position in range(self.length):
             logits = self.head(self.transformer(math.sqrt(self.config.dim) * x, caches=caches)[:, -1])
-            token = draw(sharpen(logits.float(), temperature, top_p), generator)
+            token = draw(sharpen(logits.float(), temperature, top_p), uniform(derive(key, position)))
             here = None if labelled is None else labelled[..., position]
             tokens = torch.cat((tokens, hold_unlabelled(token, here)[:, None]), dim=1)
             x = self.outputs[tokens[:, -1:]]

@@ -18,17 +18,18 @@ from gram.config import D3pmConfig, SampleOptions
 from gram.errors import GramError
 from gram.models.base import Metrics
 from gram.models.baselines.base import (
+    FIRST,
     PADDING,
     Baseline,
     draw,
     hold_unlabelled,
     reveal,
     split_targets,
-    spread,
     spread_samples,
 )
 from gram.models.baselines.transformer import Denoiser
 from gram.models.losses import labelled_count
+from gram.models.noise import derive, spread, uniform
 from gram.tasks.base import Tokens
 
 Kind = Literal["uniform", "absorbing"]
@@ -136,9 +137,9 @@ class D3pm(Baseline):
         """inputs, noisy [rows, length], t [rows] -> log p(x_0) [rows, length, vocabulary] of every token by itself."""
         return self.denoiser(inputs, noisy, t / self.config.steps).float().log_softmax(dim=-1)  # type: ignore[no-any-return]
 
-    def add_noise(self, tokens: Tensor, labelled: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
-        """tokens [rows, length], t [rows] -> a draw from q(x_t | x_0); positions without label stay as they are."""
-        return torch.where(labelled, draw(self.transitions.marginal(tokens, t), generator), tokens)
+    def add_noise(self, tokens: Tensor, labelled: Tensor, t: Tensor, key: Tensor) -> Tensor:
+        """tokens [rows, length], t, key [rows] -> a draw from q(x_t | x_0); positions without label stay."""
+        return torch.where(labelled, draw(self.transitions.marginal(tokens, t), uniform(key, self.length)), tokens)
 
     def bound_term(self, tokens: Tensor, noisy: Tensor, log_x0: Tensor, s: Tensor, t: Tensor) -> Tensor:
         """KL(q(x_s | x_t, x_0) || p(x_s | x_t)) of every token: [rows, length]; for s = 0 that is -log p(x_0 | x_t)."""
@@ -146,16 +147,17 @@ class D3pm(Baseline):
         log_p = self.transitions.log_posterior(noisy, log_x0, s, t)
         return (log_q.exp() * (log_q - log_p)).sum(dim=-1)
 
-    def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
+    def loss(self, inputs: Tensor, targets: Tensor, key: Tensor) -> tuple[Tensor, Metrics]:
         """inputs, targets [rows, length] -> T * (term of the bound + lambda * cross-entropy) per labelled token.
 
-        One random step per row. The published code adds lambda times the cross-entropy to a single term, not to the
-        whole bound; T times that is in nats and has the same gradient up to its scale.
+        One step per row; successive examples see all of them evenly. The published code adds lambda times the
+        cross-entropy to a single term, not to the whole bound; T times that is in nats and has the same gradient up to
+        its scale.
         """
         tokens, labelled = split_targets(targets)
         steps = self.config.steps
-        t = 1 + (spread(len(inputs), generator, inputs.device) * steps).long().clamp_max(steps - 1)
-        noisy = self.add_noise(tokens, labelled, t, generator)
+        t = 1 + (spread(key) * steps).long()
+        noisy = self.add_noise(tokens, labelled, t, derive(key, 0))
         log_x0 = self.log_x0(inputs, noisy, t)
         terms = self.bound_term(tokens, noisy, log_x0, t - 1, t)
         costs = -log_x0.gather(-1, tokens[..., None])[..., 0]
@@ -167,16 +169,14 @@ class D3pm(Baseline):
         return loss, {name: metric.detach() for name, metric in metrics.items()}
 
     @torch.no_grad()
-    def log_likelihood_bound(
-        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = 128
-    ) -> Tensor:
+    def log_likelihood_bound(self, inputs: Tensor, targets: Tensor, *, key: Tensor, samples: int = 128) -> Tensor:
         """[rows] the variational bound in nats, from `samples` steps per row, spread evenly over all of them."""
         tokens, labelled = split_targets(targets)
         steps = self.config.steps
         total = torch.zeros(len(inputs), device=inputs.device)
-        for place in spread_samples(len(inputs), samples, generator, inputs.device):
-            t = 1 + (place * steps).long().clamp_max(steps - 1)
-            noisy = self.add_noise(tokens, labelled, t, generator)
+        for number, place in enumerate(spread_samples(key, samples)):
+            t = 1 + (place * steps).long()
+            noisy = self.add_noise(tokens, labelled, t, derive(key, number))
             terms = self.bound_term(tokens, noisy, self.log_x0(inputs, noisy, t), t - 1, t)
             total += (terms * labelled).sum(dim=-1)
         return -total * steps / samples - self.transitions.prior_divergence * labelled.sum(dim=-1)
@@ -186,40 +186,41 @@ class D3pm(Baseline):
         self,
         inputs: Tensor,
         *,
-        generator: torch.Generator,
+        key: Tensor,
         labelled: Tensor | None = None,
         steps: int | None = None,
         history: list[Tensor] | None = None,
     ) -> Tensor:
-        """inputs [rows, length] -> outputs [rows, length], in all T steps or in `steps` longer ones.
+        """inputs [rows, length], key [rows] -> outputs [rows, length], in all T steps or in `steps` longer ones.
 
         A list for the `history` is filled with the noisy outputs [rows, length], from pure noise to the last; MASK is
         the token after the vocabulary.
         """
         stride = self.stride(steps)
         shape = (*inputs.shape, self.transitions.states)
-        noisy = draw(self.transitions.stationary(inputs).expand(shape), generator)
+        noisy = draw(self.transitions.stationary(inputs).expand(shape), uniform(derive(key, FIRST), self.length))
         noisy = hold_unlabelled(noisy, labelled)
         history = [] if history is None else history  # references only: 1000 small tensors at most
         for t in range(self.config.steps, 0, -stride):
             history.append(noisy)
+            step_key = derive(key, t)
             if self.config.noise == "absorbing":
-                noisy = self._reveal(inputs, noisy, t - stride, t, generator)
+                noisy = self._reveal(inputs, noisy, t - stride, t, step_key)
                 continue
             before, now = (torch.full((len(inputs),), time, device=inputs.device) for time in (t - stride, t))
             log_p = self.transitions.log_posterior(noisy, self.log_x0(inputs, noisy, now), before, now)
-            noisy = hold_unlabelled(draw(log_p.exp(), generator), labelled)
+            noisy = hold_unlabelled(draw(log_p.exp(), uniform(step_key, self.length)), labelled)
         history.append(noisy)
         return noisy
 
     def process(self, inputs: Tensor, *, seed: int = 0) -> dict[int, Tokens]:
         """Return the noisy outputs [rows, length] after every step, from pure noise (0) on; MASK becomes padding."""
         history: list[Tensor] = []
-        self.draw_outputs(inputs, generator=self._generator(seed), labelled=self.labelled, history=history)
+        self.draw_outputs(inputs, key=self.process_keys(inputs, seed), labelled=self.labelled, history=history)
         seen = [torch.where(noisy < self.vocab_size, noisy, PADDING) for noisy in history]
         return {step: noisy.cpu().numpy() for step, noisy in enumerate(seen)}
 
-    def _reveal(self, inputs: Tensor, noisy: Tensor, s: int, t: int, generator: torch.Generator) -> Tensor:
+    def _reveal(self, inputs: Tensor, noisy: Tensor, s: int, t: int, key: Tensor) -> Tensor:
         """Make a step of the absorbing kind from t to s: a MASK becomes a draw from p(x_0), or stays."""
         alphas = self.transitions.alphas
 
@@ -228,7 +229,7 @@ class D3pm(Baseline):
             return self.log_x0(inputs[index], noisy[index], now).exp()
 
         share = float((alphas[s] - alphas[t]) / (1 - alphas[t]))
-        return reveal(noisy, self.vocab_size, share, predict, generator)
+        return reveal(noisy, self.vocab_size, share, predict, key)
 
     def stride(self, steps: int | None) -> int:
         """Return how many of `total` steps one of `steps` covers; raise `GramError` if they do not divide evenly."""

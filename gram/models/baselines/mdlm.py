@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from gram.config import MdlmConfig
 from gram.errors import GramError
 from gram.models.base import Metrics
-from gram.models.baselines.base import Baseline, hold_unlabelled, reveal, split_targets, spread, spread_samples
+from gram.models.baselines.base import Baseline, hold_unlabelled, reveal, split_targets, spread_samples
 from gram.models.baselines.transformer import Denoiser
 from gram.models.losses import labelled_count
+from gram.models.noise import derive, spread, uniform
 
 
 class Mdlm(Baseline):
@@ -44,10 +45,10 @@ class Mdlm(Baseline):
         kept.scatter_(-1, torch.where(masked, 0, noisy[..., None]), 0.0)
         return torch.where(masked, predicted, kept)
 
-    def add_noise(self, tokens: Tensor, labelled: Tensor, time: Tensor, generator: torch.Generator) -> Tensor:
-        """tokens [rows, length] -> the same with each labelled token MASK with probability time [rows]."""
-        chance = torch.rand(tokens.shape, generator=generator, device=tokens.device)
-        return torch.where((chance < time[:, None]) & labelled, self.mask, tokens)
+    def add_noise(self, tokens: Tensor, labelled: Tensor, time: Tensor, key: Tensor) -> Tensor:
+        """tokens [rows, length], key [rows] -> the same with each labelled token MASK with probability time [rows]."""
+        masked = uniform(key, self.length) < time[:, None]
+        return torch.where(masked & labelled, self.mask, tokens)
 
     def weighted_loss(self, inputs: Tensor, tokens: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
         """[rows] the integrand of the bound: 1/t times the sum over masked positions of -log p(token), in nats."""
@@ -55,25 +56,27 @@ class Mdlm(Baseline):
         # A token that is not masked costs nothing: it is carried over.
         return -torch.where(noisy == self.mask, chosen, 0.0).sum(dim=-1) / time
 
-    def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
-        """inputs, targets [rows, length] -> the bound per labelled token at one random time per row, and metrics."""
+    def loss(self, inputs: Tensor, targets: Tensor, key: Tensor) -> tuple[Tensor, Metrics]:
+        """inputs, targets [rows, length] -> the bound per labelled token at one time per row, and metrics.
+
+        Successive examples see all times evenly.
+        """
         tokens, labelled = split_targets(targets)
         least = self.config.smallest_time
-        time = least + (1 - least) * spread(len(inputs), generator, inputs.device)
-        nats = self.weighted_loss(inputs, tokens, self.add_noise(tokens, labelled, time, generator), time)
+        time = least + (1 - least) * spread(key)
+        nats = self.weighted_loss(inputs, tokens, self.add_noise(tokens, labelled, time, derive(key, 0)), time)
         loss = (nats / labelled_count(targets)).mean()
         return loss, {"loss": loss.detach(), "nats": nats.mean().detach()}
 
     @torch.no_grad()
-    def log_likelihood_bound(
-        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = 128
-    ) -> Tensor:
+    def log_likelihood_bound(self, inputs: Tensor, targets: Tensor, *, key: Tensor, samples: int = 128) -> Tensor:
         """[rows] -NELBO in nats, from `samples` times per row, spread evenly over all of (0, 1]."""
         tokens, labelled = split_targets(targets)
         total = torch.zeros(len(inputs), device=inputs.device)
-        for lower in spread_samples(len(inputs), samples, generator, inputs.device):
+        for number, lower in enumerate(spread_samples(key, samples)):
             time = 1 - lower  # in (0, 1]: nothing is divided by 0
-            total += self.weighted_loss(inputs, tokens, self.add_noise(tokens, labelled, time, generator), time)
+            noisy = self.add_noise(tokens, labelled, time, derive(key, number))
+            total += self.weighted_loss(inputs, tokens, noisy, time)
         return -total / samples
 
     @torch.no_grad()
@@ -81,11 +84,11 @@ class Mdlm(Baseline):
         self,
         inputs: Tensor,
         *,
-        generator: torch.Generator,
+        key: Tensor,
         labelled: Tensor | None = None,
         steps: int | None = None,
     ) -> Tensor:
-        """inputs [rows, length] -> outputs [rows, length] by ancestral sampling.
+        """inputs [rows, length], key [rows] -> outputs [rows, length] by ancestral sampling.
 
         From time t to s a MASK is replaced with probability (t - s) / t.
         """
@@ -99,5 +102,5 @@ class Mdlm(Baseline):
                 times = torch.full((len(index),), time, device=inputs.device)
                 return self.log_probabilities(inputs[index], noisy[index], times).exp()
 
-            noisy = reveal(noisy, self.mask, 1 / step, predict, generator)
+            noisy = reveal(noisy, self.mask, 1 / step, predict, derive(key, step))
         return noisy

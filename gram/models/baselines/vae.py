@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from gram.config import Section, VaeConfig
 from gram.errors import GramError
 from gram.models.base import Metrics
-from gram.models.baselines.base import Baseline, hold_unlabelled
+from gram.models.baselines.base import FIRST, Baseline, hold_unlabelled
 from gram.models.guidance import Gaussian, kl_divergence
 from gram.models.images import BLACK, WHITE
 from gram.models.losses import labelled_count
+from gram.models.noise import derive, normal, uniform
 from gram.tasks.base import IGNORE, Examples, Task
 
 
@@ -53,35 +54,33 @@ class Vae(Baseline):
         zeros = torch.zeros_like(q.mean)
         return torch.where(targets == IGNORE, 0.0, costs).sum(dim=-1), kl_divergence(q, Gaussian(zeros, zeros))
 
-    def loss(self, inputs: Tensor, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, Metrics]:
+    def loss(self, inputs: Tensor, targets: Tensor, key: Tensor) -> tuple[Tensor, Metrics]:
         """targets [rows, pixels] -> reconstruction + beta KL per labelled pixel, mean over rows, and metrics."""
-        reconstruction, kl = self.elbo_terms(targets, self._noise(targets, generator))
+        reconstruction, kl = self.elbo_terms(targets, self._noise(key, 0))
         loss = ((reconstruction + self.config.beta * kl) / labelled_count(targets)).mean()
         nats = (reconstruction + kl).mean().detach()
         return loss, {"loss": loss.detach(), "nats": nats, "kl": kl.mean().detach()}
 
     @torch.no_grad()
-    def log_likelihood_bound(
-        self, inputs: Tensor, targets: Tensor, *, generator: torch.Generator, samples: int = 16
-    ) -> Tensor:
+    def log_likelihood_bound(self, inputs: Tensor, targets: Tensor, *, key: Tensor, samples: int = 16) -> Tensor:
         """[rows] the ELBO in nats, mean over `samples` draws of z."""
         total = torch.zeros(len(targets), device=targets.device)
-        for _ in range(samples):
-            total -= sum(self.elbo_terms(targets, self._noise(targets, generator)))
+        for number in range(samples):
+            total -= sum(self.elbo_terms(targets, self._noise(key, number)))
         return total / samples
 
     @torch.no_grad()
     def draw_outputs(
-        self, inputs: Tensor, *, generator: torch.Generator, labelled: Tensor | None = None, temperature: float = 1.0
+        self, inputs: Tensor, *, key: Tensor, labelled: Tensor | None = None, temperature: float = 1.0
     ) -> Tensor:
-        """inputs [rows, pixels] -> images [rows, pixels]: z from the prior, then every pixel by itself.
+        """inputs [rows, pixels], key [rows] -> images [rows, pixels]: z from the prior, then every pixel by itself.
 
         The temperature is that of the pixels, given z; 0 takes the more probable colour.
         """
-        logits = self.decoder(self._noise(inputs, generator))
-        chance = torch.rand(logits.shape, generator=generator, device=logits.device)
+        logits = self.decoder(self._noise(key, FIRST))
+        chance = uniform(derive(key, 0), self.length)
         white = logits > 0 if temperature == 0 else chance < (logits / temperature).sigmoid()
         return hold_unlabelled(torch.where(white, WHITE, BLACK), labelled)
 
-    def _noise(self, like: Tensor, generator: torch.Generator) -> Tensor:
-        return torch.randn(len(like), self.config.latent, generator=generator, device=like.device)
+    def _noise(self, key: Tensor, label: int) -> Tensor:
+        return normal(derive(key, label), self.config.latent)

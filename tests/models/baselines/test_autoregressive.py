@@ -10,7 +10,9 @@ from torch.testing import assert_close
 from gram.config import ArConfig
 from gram.models.baselines.ar import Autoregressive, sharpen
 from gram.models.baselines.base import draw
+from gram.models.noise import derive, uniform
 from gram.tasks.base import IGNORE
+from tests.models.baselines.helpers import keys
 
 VOCABULARY, LENGTH = 3, 4
 
@@ -41,12 +43,12 @@ def naive_log_likelihood(model: Autoregressive, inputs: Tensor, targets: Tensor)
 
 
 @torch.no_grad()
-def test_likelihood_is_the_naive_one(model: Autoregressive, inputs: Tensor, generator: torch.Generator) -> None:
+def test_likelihood_is_the_naive_one(model: Autoregressive, inputs: Tensor) -> None:
     targets = torch.tensor([[1, 2, 2, 0], [1, IGNORE, 2, IGNORE]])
     expected = naive_log_likelihood(model, inputs, targets)
     assert_close(model.log_likelihood(inputs, targets), expected)
-    assert_close(model.log_likelihood_bound(inputs, targets, generator=generator), expected)
-    loss, metrics = model.loss(inputs, targets, generator)
+    assert_close(model.log_likelihood_bound(inputs, targets, key=keys(2)), expected)
+    loss, metrics = model.loss(inputs, targets, keys(len(inputs)))
     assert_close(loss, -(expected / torch.tensor([4, 2])).mean())
     assert_close(metrics["nats"], -expected.mean())
 
@@ -64,31 +66,29 @@ def test_cached_sampling_is_uncached_sampling(
     model: Autoregressive, inputs: Tensor, temperature: float, top_p: float
 ) -> None:
     many, uncached = inputs.repeat(50, 1), torch.empty(50 * len(inputs), 0, dtype=torch.long)
-    generators = [torch.Generator().manual_seed(3) for _ in range(2)]
-    cached = model.draw_outputs(many, temperature=temperature, top_p=top_p, generator=generators[0])
-    for _ in range(LENGTH):  # the whole sequence is read again for every token
+    key = keys(len(many))
+    cached = model.draw_outputs(many, temperature=temperature, top_p=top_p, key=key)
+    for position in range(LENGTH):  # the whole sequence is read again for every token
         chances = sharpen(model(many, uncached)[:, -1], temperature, top_p)
-        uncached = torch.cat((uncached, draw(chances, generators[1])[:, None]), dim=1)
+        uncached = torch.cat((uncached, draw(chances, uniform(derive(key, position)))[:, None]), dim=1)
     assert torch.equal(cached, uncached)
     assert (len(cached.unique(dim=0)) > 2) == (temperature > 0)
 
 
 def test_samples_follow_the_likelihood(
-    model: Autoregressive, inputs: Tensor, generator: torch.Generator, all_rows: Callable[[int, int], Tensor]
+    model: Autoregressive, inputs: Tensor, all_rows: Callable[[int, int], Tensor]
 ) -> None:
     outputs = all_rows(VOCABULARY, LENGTH)
-    drawn = model.draw_outputs(inputs[:1].expand(20_000, -1), generator=generator)
+    drawn = model.draw_outputs(inputs[:1].expand(20_000, -1), key=keys(20_000))
     places = VOCABULARY ** torch.arange(LENGTH - 1, -1, -1)
     shares = torch.bincount((drawn * places).sum(dim=1), minlength=len(outputs)) / len(drawn)
     likelihoods = model.log_likelihood(inputs[:1].expand_as(outputs), outputs).exp()
     assert_close(shares, likelihoods, atol=0.01, rtol=0)
 
 
-def test_unlabelled_positions_are_held_at_padding(
-    model: Autoregressive, inputs: Tensor, generator: torch.Generator
-) -> None:
+def test_unlabelled_positions_are_held_at_padding(model: Autoregressive, inputs: Tensor) -> None:
     labelled = torch.tensor([True, False, True, True])
-    drawn = model.draw_outputs(inputs.repeat(20, 1), generator=generator, labelled=labelled)
+    drawn = model.draw_outputs(inputs.repeat(20, 1), key=keys(40), labelled=labelled)
     assert not drawn[:, 1].any()
     assert drawn[:, [0, 2, 3]].any()
 
@@ -126,4 +126,4 @@ def test_learns(model: Autoregressive, generator: torch.Generator, learns: Calla
     inputs = torch.randint(1, VOCABULARY, (64, LENGTH), generator=generator)
     first, last = learns(model, inputs, inputs.flip(1))
     assert last < 0.2 * first
-    assert (model.draw_outputs(inputs, temperature=0, generator=generator) == inputs.flip(1)).float().mean() > 0.95
+    assert (model.draw_outputs(inputs, temperature=0, key=keys(len(inputs))) == inputs.flip(1)).float().mean() > 0.95

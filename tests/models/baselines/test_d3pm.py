@@ -14,7 +14,7 @@ from gram.errors import GramError
 from gram.models.baselines import d3pm
 from gram.models.baselines.d3pm import D3pm, Kind, Transitions, betas
 from gram.tasks.base import IGNORE
-from tests.models.baselines.helpers import reveal_eagerly
+from tests.models.baselines.helpers import keys, reveal_eagerly
 
 VOCABULARY, LENGTH, STEPS = 2, 2, 6
 INPUT = torch.tensor([1, 0])
@@ -174,7 +174,7 @@ def test_bound_is_the_enumerated_one(table_denoiser: Denoisers, kind: Kind, step
                 total -= chance * float(model.bound_term(clean, noisy, log_x0, before, now).sum())
     if steps == STEPS:  # all steps of the model, which its own bound is of; too many chains to enumerate
         some = (INPUT.expand(500, -1), clean.expand(500, -1))
-        estimate = model.log_likelihood_bound(*some, generator=torch.Generator().manual_seed(0), samples=60)
+        estimate = model.log_likelihood_bound(*some, key=keys(500), samples=60)
         assert float(estimate.mean()) == pytest.approx(total, rel=0.03)
         return
     expected = chain.bound(tokens)
@@ -187,8 +187,7 @@ def test_the_bound_pays_for_noise_that_is_not_complete(table_denoiser: Denoisers
     targets = torch.tensor([[1, 0], [IGNORE, 1]])
 
     def bound() -> Tensor:
-        generator = torch.Generator().manual_seed(0)
-        return model.log_likelihood_bound(INPUT.expand(2, -1), targets, generator=generator, samples=6)
+        return model.log_likelihood_bound(INPUT.expand(2, -1), targets, key=keys(2), samples=6)
 
     before = bound() + torch.tensor([2, 1]) * model.transitions.prior_divergence
     model.transitions.prior_divergence = 5.0
@@ -201,11 +200,11 @@ def test_the_bound_pays_for_noise_that_is_not_complete(table_denoiser: Denoisers
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_loss_is_bound_and_cross_entropy(table_denoiser: Denoisers, kind: Kind, generator: torch.Generator) -> None:
+def test_loss_is_bound_and_cross_entropy(table_denoiser: Denoisers, kind: Kind) -> None:
     model = toy(table_denoiser, kind)
-    inputs, targets = INPUT.expand(30_000, -1), torch.tensor([1, 0]).expand(30_000, -1)
-    loss, metrics = model.loss(inputs, targets, generator)
-    bound = model.log_likelihood_bound(inputs[:600], targets[:600], generator=generator, samples=60)
+    inputs, targets = INPUT.expand(120_000, -1), torch.tensor([1, 0]).expand(120_000, -1)
+    loss, metrics = model.loss(inputs, targets, keys(len(inputs)))
+    bound = model.log_likelihood_bound(inputs[:2400], targets[:2400], key=keys(2400), samples=60)
     assert float(metrics["nats"]) == pytest.approx(-float(bound.mean()), rel=0.03)
     expected = metrics["nats"] / LENGTH - model.transitions.prior_divergence + 0.001 * STEPS * metrics["cross_entropy"]
     assert_close(loss, expected)
@@ -213,12 +212,10 @@ def test_loss_is_bound_and_cross_entropy(table_denoiser: Denoisers, kind: Kind, 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [1, 3, 6])
-def test_samples_follow_the_chain(
-    table_denoiser: Denoisers, kind: Kind, steps: int, generator: torch.Generator
-) -> None:
+def test_samples_follow_the_chain(table_denoiser: Denoisers, kind: Kind, steps: int) -> None:
     model = toy(table_denoiser, kind)
     chain = Chain(model, STEPS // steps)
-    drawn = model.draw_outputs(INPUT.expand(20_000, -1), generator=generator, steps=steps)
+    drawn = model.draw_outputs(INPUT.expand(20_000, -1), key=keys(20_000), steps=steps)
     for row in itertools.product(range(VOCABULARY), repeat=LENGTH):
         share = (drawn == torch.tensor(row)).all(dim=1).float().mean()
         assert float(share) == pytest.approx(chain.likelihood(row), abs=0.015)
@@ -229,32 +226,30 @@ def test_lazy_sampling_is_sampling(table_denoiser: Denoisers, monkeypatch: pytes
     for reveal in (d3pm.reveal, reveal_eagerly):
         monkeypatch.setattr(d3pm, "reveal", reveal)
         model = toy(table_denoiser, "absorbing")
-        outputs.append(model.draw_outputs(INPUT.expand(30, -1), generator=torch.Generator().manual_seed(2)))
+        outputs.append(model.draw_outputs(INPUT.expand(30, -1), key=keys(30, 2)))
         looked_up.append(model.denoiser.rows)
     assert torch.equal(*outputs)
     assert looked_up[0] <= 30 * LENGTH < looked_up[1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_unlabelled_positions(table_denoiser: Denoisers, kind: Kind, generator: torch.Generator) -> None:
+def test_unlabelled_positions(table_denoiser: Denoisers, kind: Kind) -> None:
     model = toy(table_denoiser, kind)
     labelled = torch.tensor([True, False])
     seen: list[Tensor] = []
     model.denoiser.register_forward_hook(lambda _module, arguments, _result: seen.append(arguments[1]))
     targets = torch.tensor([1, IGNORE]).expand(40, -1)
-    model.loss(INPUT.expand(40, -1), targets, generator)
-    model.log_likelihood_bound(INPUT.expand(40, -1), targets, generator=generator, samples=3)
-    drawn = model.draw_outputs(INPUT.expand(40, -1), generator=generator, labelled=labelled)
+    model.loss(INPUT.expand(40, -1), targets, keys(40))
+    model.log_likelihood_bound(INPUT.expand(40, -1), targets, key=keys(40), samples=3)
+    drawn = model.draw_outputs(INPUT.expand(40, -1), key=keys(40), labelled=labelled)
     assert not torch.cat([*seen, drawn])[:, 1].any()
 
 
 @pytest.mark.parametrize("steps", [0, -2, 4, 7])
-def test_steps_that_do_not_divide_are_refused(
-    table_denoiser: Denoisers, generator: torch.Generator, steps: int
-) -> None:
+def test_steps_that_do_not_divide_are_refused(table_denoiser: Denoisers, steps: int) -> None:
     model = toy(table_denoiser, "uniform")
     with pytest.raises(GramError, match="do not divide the 6 steps"):
-        model.draw_outputs(INPUT[None], generator=generator, steps=steps)
+        model.draw_outputs(INPUT[None], key=keys(1), steps=steps)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -264,7 +259,7 @@ def test_learns(kind: Kind, generator: torch.Generator, learns: Callable[..., tu
     inputs = torch.randint(1, 3, (64, 4), generator=generator)
     first, last = learns(model, inputs, inputs.flip(1))
     assert last < 0.25 * first
-    assert (model.draw_outputs(inputs, generator=generator) == inputs.flip(1)).float().mean() > 0.95
+    assert (model.draw_outputs(inputs, key=keys(len(inputs))) == inputs.flip(1)).float().mean() > 0.95
 
 
 def test_learns_an_image(generator: torch.Generator, learns: Callable[..., tuple[float, float]]) -> None:
@@ -283,7 +278,7 @@ def test_the_process_is_that_of_the_sampler(kind: Kind) -> None:
     inputs = torch.zeros(3, 4, dtype=torch.long)
     steps = model.process(inputs, seed=5)
     assert list(steps) == list(range(7))
-    drawn = model.draw_outputs(inputs, generator=model._generator(5), labelled=model.labelled)
+    drawn = model.draw_outputs(inputs, key=model.process_keys(inputs, 5), labelled=model.labelled)
     assert (steps[6] == drawn.numpy()).all()
     if kind == "absorbing":
         assert (steps[0] == 0).all()  # MASK, shown as padding

@@ -11,11 +11,11 @@ from torch.testing import assert_close
 
 from gram.config import MdlmConfig
 from gram.errors import GramError
-from gram.models.baselines import mdlm
-from gram.models.baselines.base import spread, spread_samples
+from gram.models.baselines import base, mdlm
 from gram.models.baselines.mdlm import Mdlm
+from gram.models.noise import spread
 from gram.tasks.base import IGNORE
-from tests.models.baselines.helpers import reveal_eagerly
+from tests.models.baselines.helpers import keys, reveal_eagerly
 
 VOCABULARY, LENGTH, MASK = 3, 3, 3
 INPUT = torch.tensor([1, 0, 2])
@@ -59,10 +59,9 @@ def numerical_bound(model: Mdlm, tokens: Tensor, *, points: int = 2000) -> float
 
 def test_times_never_reach_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     largest = 1 - torch.finfo(torch.float32).eps / 2
-    monkeypatch.setattr(torch, "rand", lambda *shape, **_: torch.full(shape, largest))  # 127 + this rounds to 128
-    generator, device = torch.Generator(), torch.device("cpu")
-    assert spread(128, generator, device).max() < 1
-    assert spread_samples(2, 128, generator, device).max() < 1
+    monkeypatch.setattr(base, "uniform", lambda key, count: torch.full((len(key), count), largest))
+    assert base.spread_samples(keys(2), 128).max() < 1  # 127 + the largest number rounds to 128
+    assert spread(torch.tensor([-1])) < 1  # a key of ones alone
 
 
 def likelihood(model: Mdlm, tokens: Tensor) -> float:
@@ -85,15 +84,13 @@ def test_integrand_is_the_enumerated_one(table_denoiser: Denoisers) -> None:
 
 
 @pytest.mark.parametrize("time_conditioning", [False, True])
-def test_bound_and_loss_estimate_the_integral(
-    table_denoiser: Denoisers, generator: torch.Generator, time_conditioning: bool
-) -> None:
+def test_bound_and_loss_estimate_the_integral(table_denoiser: Denoisers, time_conditioning: bool) -> None:
     model = toy(table_denoiser, time_conditioning=time_conditioning, smallest_time=1e-5)
     expected = numerical_bound(model, TOKENS)
-    inputs, targets = INPUT.expand(40_000, -1), TOKENS.expand(40_000, -1)
-    bound = model.log_likelihood_bound(inputs[:400], targets[:400], generator=generator, samples=100)
+    inputs, targets = INPUT.expand(160_000, -1), TOKENS.expand(160_000, -1)
+    bound = model.log_likelihood_bound(inputs[:1600], targets[:1600], key=keys(1600), samples=100)
     assert -float(bound.mean()) == pytest.approx(expected, rel=0.02)
-    loss, metrics = model.loss(inputs, targets, generator)
+    loss, metrics = model.loss(inputs, targets, keys(len(inputs)))
     assert float(metrics["nats"]) == pytest.approx(expected, rel=0.02)
     assert float(loss) == pytest.approx(expected / LENGTH, rel=0.02)
 
@@ -109,11 +106,11 @@ def test_the_bound_is_one(table_denoiser: Denoisers, all_rows: Callable[[int, in
 
 @pytest.mark.parametrize("steps", [1, 200])
 def test_samples_follow_the_model(
-    table_denoiser: Denoisers, generator: torch.Generator, all_rows: Callable[[int, int], Tensor], steps: int
+    table_denoiser: Denoisers, all_rows: Callable[[int, int], Tensor], steps: int
 ) -> None:
     model = toy(table_denoiser)
     rows = all_rows(VOCABULARY, LENGTH)
-    drawn = model.draw_outputs(INPUT.expand(10_000, -1), generator=generator, steps=steps)
+    drawn = model.draw_outputs(INPUT.expand(10_000, -1), key=keys(10_000), steps=steps)
     places = VOCABULARY ** torch.arange(LENGTH - 1, -1, -1)
     shares = torch.bincount((drawn * places).sum(dim=1), minlength=len(rows)) / len(drawn)
     if steps == 1:  # all tokens at once, each by itself
@@ -132,14 +129,12 @@ def test_unmasked_tokens_are_carried_over(table_denoiser: Denoisers) -> None:
     assert_close(chances[1].sum(), torch.tensor(1.0))
 
 
-def test_sampling_never_changes_what_it_revealed(
-    table_denoiser: Denoisers, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sampling_never_changes_what_it_revealed(table_denoiser: Denoisers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mdlm, "reveal", reveal_eagerly)
     model = toy(table_denoiser)
     seen: list[Tensor] = []
     model.denoiser.register_forward_hook(lambda _module, arguments, _result: seen.append(arguments[1].clone()))
-    drawn = model.draw_outputs(INPUT.expand(50, -1), generator=generator, steps=20)
+    drawn = model.draw_outputs(INPUT.expand(50, -1), key=keys(50), steps=20)
     assert len(seen) == 20
     for before, after in itertools.pairwise([*seen, drawn]):
         assert torch.equal(torch.where(before == MASK, after, before), after)
@@ -155,8 +150,7 @@ def test_lazy_sampling_is_sampling(
     for reveal in (mdlm.reveal, reveal_eagerly):
         monkeypatch.setattr(mdlm, "reveal", reveal)
         model = toy(table_denoiser, time_conditioning=time_conditioning)
-        generator = torch.Generator().manual_seed(5)
-        outputs.append(model.draw_outputs(INPUT.expand(30, -1), generator=generator, steps=steps))
+        outputs.append(model.draw_outputs(INPUT.expand(30, -1), key=keys(30), steps=steps))
         looked_up.append(model.denoiser.rows)
     assert torch.equal(*outputs)
     assert looked_up[0] <= 30 * min(LENGTH, steps)
@@ -168,28 +162,28 @@ def test_lazy_sampling_with_the_real_network(monkeypatch: pytest.MonkeyPatch) ->
     model = Mdlm(MdlmConfig(**TINY), vocab_size=5, length=12)
     torch.nn.init.normal_(model.denoiser.head.weight)
     inputs = torch.randint(5, (16, 12))
-    lazy = model.draw_outputs(inputs, generator=torch.Generator().manual_seed(1), steps=30)
+    lazy = model.draw_outputs(inputs, key=keys(len(inputs), 1), steps=30)
     monkeypatch.setattr(mdlm, "reveal", reveal_eagerly)
-    assert torch.equal(lazy, model.draw_outputs(inputs, generator=torch.Generator().manual_seed(1), steps=30))
+    assert torch.equal(lazy, model.draw_outputs(inputs, key=keys(len(inputs), 1), steps=30))
 
 
-def test_unlabelled_positions(table_denoiser: Denoisers, generator: torch.Generator) -> None:
+def test_unlabelled_positions(table_denoiser: Denoisers) -> None:
     model = toy(table_denoiser)
     targets = torch.tensor([[2, IGNORE, 1]])
     tokens, labelled = torch.tensor([[2, 0, 1]]), targets != IGNORE
-    assert model.add_noise(tokens, labelled, torch.ones(1), generator).tolist() == [[MASK, 0, MASK]]
-    drawn = model.draw_outputs(INPUT.expand(20, -1), generator=generator, labelled=labelled[0], steps=5)
+    assert model.add_noise(tokens, labelled, torch.ones(1), keys(1)).tolist() == [[MASK, 0, MASK]]
+    drawn = model.draw_outputs(INPUT.expand(20, -1), key=keys(20), labelled=labelled[0], steps=5)
     assert not drawn[:, 1].any()
     # Two labelled tokens: one is masked alone, or both.
     single = [cost(model, tokens[0], mask) for mask in ((True, False, False), (False, False, True))]
     expected = sum(single) / 2 + cost(model, tokens[0], (True, False, True)) / 2
-    bound = model.log_likelihood_bound(INPUT.expand(400, -1), targets.expand(400, -1), generator=generator, samples=100)
+    bound = model.log_likelihood_bound(INPUT.expand(1600, -1), targets.expand(1600, -1), key=keys(1600), samples=100)
     assert -float(bound.mean()) == pytest.approx(expected, rel=0.02)
 
 
-def test_no_steps_are_refused(table_denoiser: Denoisers, generator: torch.Generator) -> None:
+def test_no_steps_are_refused(table_denoiser: Denoisers) -> None:
     with pytest.raises(GramError, match="at least one step"):
-        toy(table_denoiser).draw_outputs(INPUT[None], generator=generator, steps=0)
+        toy(table_denoiser).draw_outputs(INPUT[None], key=keys(1), steps=0)
 
 
 def test_learns(generator: torch.Generator, learns: Callable[..., tuple[float, float]]) -> None:
@@ -198,4 +192,4 @@ def test_learns(generator: torch.Generator, learns: Callable[..., tuple[float, f
     inputs = torch.randint(1, VOCABULARY, (64, 4), generator=generator)
     first, last = learns(model, inputs, inputs.flip(1))
     assert last < 0.2 * first
-    assert (model.draw_outputs(inputs, generator=generator, steps=8) == inputs.flip(1)).float().mean() > 0.95
+    assert (model.draw_outputs(inputs, key=keys(len(inputs)), steps=8) == inputs.flip(1)).float().mean() > 0.95

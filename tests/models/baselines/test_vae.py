@@ -12,6 +12,7 @@ from gram.errors import GramError
 from gram.models.baselines.vae import Vae
 from gram.models.images import BLACK, WHITE
 from gram.tasks.base import IGNORE
+from tests.models.baselines.helpers import keys
 
 PIXELS = 16
 
@@ -38,8 +39,8 @@ def test_terms_are_those_of_torch(model: Vae, images: torch.Tensor) -> None:
 
 
 def test_loss_is_the_negative_elbo_per_pixel(model: Vae, images: torch.Tensor) -> None:
-    loss, metrics = model.loss(images, images, torch.Generator().manual_seed(1))
-    bound = model.log_likelihood_bound(images, images, generator=torch.Generator().manual_seed(1), samples=1)
+    loss, metrics = model.loss(images, images, keys(len(images), 1))
+    bound = model.log_likelihood_bound(images, images, key=keys(len(images), 1), samples=1)
     assert_close(loss.detach(), -bound.mean() / PIXELS)
     assert_close(metrics["nats"], -bound.mean())
 
@@ -49,14 +50,14 @@ def test_beta_weighs_the_kl(images: torch.Tensor) -> None:
     for beta in (0.0, 1.0, 3.0):
         torch.manual_seed(0)
         model = Vae(VaeConfig(hidden=32, latent=4, beta=beta), vocab_size=3, length=PIXELS)
-        loss, metrics = model.loss(images, images, torch.Generator().manual_seed(1))
+        loss, metrics = model.loss(images, images, keys(len(images), 1))
         losses.append(loss.detach())
     assert_close(losses[2] - losses[0], 3 * metrics["kl"] / PIXELS)
     assert_close(losses[1] - losses[0], metrics["kl"] / PIXELS)
 
 
 def test_elbo_is_below_the_likelihood(model: Vae, images: torch.Tensor, generator: torch.Generator) -> None:
-    bound = model.log_likelihood_bound(images, images, generator=generator, samples=500)
+    bound = model.log_likelihood_bound(images, images, key=keys(len(images)), samples=500)
     logits = model.decoder(torch.randn(20_000, 4, generator=generator))
     for image, elbo in zip(images, bound, strict=True):
         given_z = Independent(Bernoulli(logits=logits), 1).log_prob((image == WHITE).float())
@@ -74,20 +75,18 @@ def test_pixels_without_label_cost_nothing(model: Vae, images: torch.Tensor) -> 
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_samples_are_black_and_white(temperature: float, generator: torch.Generator) -> None:
+def test_samples_are_black_and_white(temperature: float) -> None:
     torch.manual_seed(0)
     model = Vae(VaeConfig(hidden=32, latent=4), vocab_size=3, length=PIXELS)
     labelled = torch.ones(PIXELS, dtype=torch.bool)
     labelled[2] = False
-    drawn = model.draw_outputs(
-        torch.zeros(50, PIXELS).long(), generator=generator, labelled=labelled, temperature=temperature
-    )
+    drawn = model.draw_outputs(torch.zeros(50, PIXELS).long(), key=keys(50), labelled=labelled, temperature=temperature)
     assert set(drawn[:, labelled].unique().tolist()) == {BLACK, WHITE}
     assert not drawn[:, 2].any()
 
 
 def test_samples_follow_the_decoder(model: Vae, generator: torch.Generator) -> None:
-    drawn = model.draw_outputs(torch.zeros(20_000, PIXELS).long(), generator=generator)
+    drawn = model.draw_outputs(torch.zeros(20_000, PIXELS).long(), key=keys(20_000))
     expected = model.decoder(torch.randn(20_000, 4, generator=generator)).sigmoid().mean(dim=0)
     assert_close((drawn == WHITE).float().mean(dim=0), expected.detach(), atol=0.015, rtol=0)
 
