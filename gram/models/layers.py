@@ -26,7 +26,7 @@ CACHED_NUMBERS = 2**19
 """Roughly how many numbers of an intermediate result a core's cache holds; the speed hardly depends on it."""
 
 
-class _Forgets:
+class _NoContext:
     """What a forward pass is given to keep its tensors in, where no backward pass will ask for them."""
 
     def save_for_backward(self, *_: Tensor) -> None:
@@ -40,7 +40,7 @@ def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     """
     if torch.is_grad_enabled():
         return function.apply(*arguments)  # type: ignore[no-untyped-call]
-    return function.forward(_Forgets(), *arguments)
+    return function.forward(_NoContext(), *arguments)
 
 
 class _RmsNorm(torch.autograd.Function):
