@@ -31,7 +31,7 @@ WIDTH = 20
 LEAST = 0.8
 """Fraction of the throughput of one call that the service must reach."""
 PUZZLES = 200
-PATIENCE = 600
+TIMEOUT = 600
 """Seconds: time is no limit here, since on a slow machine answers that were cut short could not be compared."""
 ROUNDS = 3
 """How often the two are measured in turns."""
@@ -67,7 +67,7 @@ class Load:
         end = started + seconds
         before = len(self.seconds)
         limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
-        async with httpx.AsyncClient(base_url=self.address, timeout=PATIENCE, limits=limits) as client:
+        async with httpx.AsyncClient(base_url=self.address, timeout=TIMEOUT, limits=limits) as client:
             await asyncio.gather(*(self._client(client, number, end) for number in range(clients)))
         return (len(self.seconds) - before) * WIDTH / (time.perf_counter() - started)
 
@@ -115,7 +115,7 @@ class Load:
 
 def start(threads: int) -> tuple[subprocess.Popen[str], str]:
     """Start the service in a process of its own, and wait until it is ready."""
-    limits = ["--max-seconds", str(PATIENCE), "--threads", str(threads)]
+    limits = ["--max-seconds", str(TIMEOUT), "--threads", str(threads)]
     command = [sys.executable, "-m", "gram", "serve", MODEL, "--port", "0", *limits]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ)
     assert process.stdout is not None

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from gram.errors import GramError
 
-SEAL = "sha256"
+CHECKSUM_KEY = "sha256"
 """Key of a JSON file under which the digest of everything else in it stands."""
 
 LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}")
@@ -74,24 +74,24 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def write_json(path: Path, content: dict[str, Any], *, sealed: bool = True) -> None:
-    """Write a JSON file atomically; with a seal, `read_json` detects any later change."""
+    """Write a JSON file atomically; if sealed by a checksum, `read_json` detects any later change."""
     if sealed:
-        content = {**content, SEAL: _digest(content)}
+        content = {**content, CHECKSUM_KEY: _digest(content)}
     write_whole(path, lambda target: target.write_text(json.dumps(content, indent=2) + "\n"))
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file, without its seal; raise `GramError` if it is damaged."""
+    """Return the content of a JSON file, without its checksum; raise `GramError` if it is damaged."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise GramError(f"{path} is damaged or not a gram model: {error}.") from error
-    if isinstance(content, dict) and SEAL in content:
-        seal = content.pop(SEAL)
-        if seal != _digest(content):
+    if isinstance(content, dict) and CHECKSUM_KEY in content:
+        stored = content.pop(CHECKSUM_KEY)
+        if stored != _digest(content):
             raise GramError(
                 f"{path} is damaged: its content does not match its checksum. If you changed it on purpose, remove "
-                f"the line '{SEAL}'."
+                f"the line '{CHECKSUM_KEY}'."
             )
     return content
 

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from gram.errors import GramError
-from gram.files import SEAL, locked, read_json, remove_leftovers, write_json, write_whole
+from gram.files import CHECKSUM_KEY, locked, read_json, remove_leftovers, write_json, write_whole
 
 CONTENT = {"numbers": [1, 2.5, 1e-9], "by": {10: "ten", 9: "nine"}, "text": "x" * 50}
 
@@ -44,7 +44,7 @@ def test_sealed_json_notices_every_flipped_bit_that_changes_it(tmp_path: Path) -
         except GramError:
             noticed += 1
             continue
-        found = {key: value for key, value in found.items() if key in expected}  # the seal's own name may be flipped
+        found = {key: value for key, value in found.items() if key in expected}  # the checksum's own key may be flipped
         assert found == expected
     assert noticed > 200
 
@@ -54,9 +54,9 @@ def test_a_file_that_was_changed_on_purpose_can_lose_its_seal(tmp_path: Path) ->
     write_json(path, {"depth": 3})
     content = json.loads(path.read_text()) | {"depth": 4}
     path.write_text(json.dumps(content))
-    with pytest.raises(GramError, match=f"remove the line '{SEAL}'"):
+    with pytest.raises(GramError, match=f"remove the line '{CHECKSUM_KEY}'"):
         read_json(path)
-    del content[SEAL]
+    del content[CHECKSUM_KEY]
     path.write_text(json.dumps(content))
     assert read_json(path) == {"depth": 4}
 

@@ -207,7 +207,7 @@ def score(
 
 
 def _fid_and_readable(scores: ImageScores) -> tuple[str, str]:
-    """Return the FID with half of its interval, and the share of images in which two classifiers read one digit."""
+    """Return the FID with half of its interval, and the fraction of images in which two classifiers read one digit."""
     spread = "" if scores.fid_interval is None else f" +- {scores.fid_interval[1] - scores.fid:.2f}"
     return f"{scores.fid:.2f}{spread}", "-" if scores.agreement is None else f"{scores.agreement:.1%}"
 

@@ -43,19 +43,19 @@ def show_result(console: Console, result: dict[str, Any]) -> None:
         steps = metrics.pop("mean_steps")
         console.print(f"without halting: {results_text(metrics)}, mean steps {steps:.1f}")
     if "selection" in result:
-        chosen = ", ".join(f"{rule} {percent(share)}" for rule, share in result["selection"].items())
-        everywhere = ", ".join(f"{rule} {percent(share)}" for rule, share in result["all_inputs"]["selection"].items())
+        chosen = ", ".join(f"{rule} {percent(value)}" for rule, value in result["selection"].items())
+        everywhere = ", ".join(f"{rule} {percent(value)}" for rule, value in result["all_inputs"]["selection"].items())
         console.print(f"one answer out of {result['width']} is valid, by the rule that chooses it: {chosen}")
         console.print(f"... over all distinct inputs: {everywhere}")
     if "resampling" in result:
         sizes = result["resampling"]["effective_sample_size"]
         each = ", ".join(f"{size:.1f} after step {step}" for step, size in sizes.items())
         console.print(f"resampled by value: effective sample size {each} of {result['width']}")
-    for head, figures in result.get("calibration", {}).items():
-        auc = "undefined (all outputs alike)" if figures["auc"] is None else f"{figures['auc']:.4f}"
+    for head, metrics in result.get("calibration", {}).items():
+        auc = "undefined (all outputs alike)" if metrics["auc"] is None else f"{metrics['auc']:.4f}"
         console.print(
-            f'{head} head, "{figures["of"]}": AUC {auc}, Brier score {figures["brier"]:.4f}, '
-            f"true in {percent(figures['base_rate'])} of {figures['samples']:,}"
+            f'{head} head, "{metrics["of"]}": AUC {auc}, Brier score {metrics["brier"]:.4f}, '
+            f"true in {percent(metrics['base_rate'])} of {metrics['samples']:,}"
         )
     if "train_minutes" in result:
         console.print(
@@ -117,10 +117,9 @@ def _votes_table(result: dict[str, Any], title: str) -> Table:
     return table
 
 
-def _add_row(table: Table, name: str, count: int, figures: dict[str, Any]) -> None:
+def _add_row(table: Table, name: str, count: int, metrics: dict[str, Any]) -> None:
     shown = ("accuracy", "accuracy_all_samples", "coverage", "uniform_coverage", "deterministic_coverage")
-    shares = (with_interval(figures, key) for key in shown)
-    table.add_row(name, f"{count:,}", *shares)
+    table.add_row(name, f"{count:,}", *(with_interval(metrics, key) for key in shown))
 
 
 def show_sweep(console: Console, entries: list[dict[str, Any]]) -> None:
@@ -156,7 +155,7 @@ def show_tuning(console: Console, tuned: Tuned) -> None:
     table = Table("depth", "temperature", "accuracy", "coverage", title=title, caption=caption)
     for item in tuned.tried:
         temperature = " to ".join(str(t) for t in (item["temperature"], item["temperature_final"]) if t is not None)
-        table.add_row(str(item["depth"]), temperature, *_tuned_shares(item, item is tuned.chosen))
+        table.add_row(str(item["depth"]), temperature, *_tuned_metrics(item, item is tuned.chosen))
     console.print(table)
     if not tuned.halting:
         return
@@ -164,12 +163,12 @@ def show_tuning(console: Console, tuned: Tuned) -> None:
     caption = f"Halting is on: {safe}." if tuned.halt_at is not None else f"Halting is off: none has {safe}."
     halting = Table("halt at", "mean steps", "accuracy", "coverage", title="with halting", caption=caption)
     for item in [*tuned.halting, {**tuned.chosen, "halt_at": "no halting"}]:
-        shares = _tuned_shares(item, item["halt_at"] == tuned.halt_at)
-        halting.add_row(str(item["halt_at"]), f"{item['mean_steps']:.2f}", *shares)
+        cells = _tuned_metrics(item, item["halt_at"] == tuned.halt_at)
+        halting.add_row(str(item["halt_at"]), f"{item['mean_steps']:.2f}", *cells)
     console.print(halting)
 
 
-def _tuned_shares(item: dict[str, Any], chosen: bool) -> tuple[str, str]:
+def _tuned_metrics(item: dict[str, Any], chosen: bool) -> tuple[str, str]:
     return percent(item["accuracy_all_samples"]), percent(item["coverage"]) + (" <- chosen" if chosen else "")
 
 
@@ -178,8 +177,8 @@ def show_study(console: Console, name: str, result: dict[str, Any]) -> None:
     title = f"{name}: {result['inputs']} inputs of {result['task']}, {result['split']} split {result['split_hash']}"
     table = Table("depth", "width", *RULES, "coverage", title=title)
     for record in result["records"]:
-        shares = (percent(record[key]) for key in (*RULES, "coverage"))
-        table.add_row(str(record["depth"]), str(record["width"]), *shares)
+        values = (percent(record[key]) for key in (*RULES, "coverage"))
+        table.add_row(str(record["depth"]), str(record["width"]), *values)
     console.print(table)
 
 

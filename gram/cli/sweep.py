@@ -103,10 +103,10 @@ def summary(jobs: list[SweepRun]) -> list[dict[str, Any]]:
         known = [name for name in HEADLINES[results[0].get("scoring", "solutions")] if name in results[0]]
         names = [*known, "train_minutes"]
         for name in ("accuracy", *names) if "accuracy" in results[0] else names:
-            figures = [float(result[name]) for result in results]
+            values = [float(result[name]) for result in results]
             entry[name] = {
-                "mean": statistics.fmean(figures),
-                "deviation": statistics.stdev(figures) if len(figures) > 1 else None,
+                "mean": statistics.fmean(values),
+                "deviation": statistics.stdev(values) if len(values) > 1 else None,
             }
         entries.append(entry)
     return entries

@@ -75,7 +75,7 @@ def _interval_without_rare_finds(counts: NDArray[np.int64]) -> tuple[float, floa
     """Return the interval for at most one singleton, where Chao1 is exactly `seen`, from P(a solution is missed)."""
     seen, samples = len(counts), int(counts.sum())
     missed = np.exp(-counts.astype(np.float64))  # a solution with Poisson mean i is missed with probability e^-i
-    share = float(missed.mean())
+    unseen = float(missed.mean())
     variance = float((missed - missed**2).sum() - (counts * missed).sum() ** 2 / samples)
-    margin = NORMAL_95 * math.sqrt(max(variance, 0.0)) / (1 - share)
-    return max(seen, seen / (1 - share) - margin), seen / (1 - share) + margin
+    margin = NORMAL_95 * math.sqrt(max(variance, 0.0)) / (1 - unseen)
+    return max(seen, seen / (1 - unseen) - margin), seen / (1 - unseen) + margin

@@ -47,8 +47,8 @@ class Resampling:
 
 def effective_sample_size(weights: NDArray[np.float64]) -> float:
     """Return 1 / the sum of squares of the normalised weights [n]."""
-    share = weights / weights.sum()
-    return float(1 / np.square(share).sum())
+    normalised = weights / weights.sum()
+    return float(1 / np.square(normalised).sum())
 
 
 def systematic(weights: NDArray[np.float64], uniform: float) -> NDArray[np.int64]:

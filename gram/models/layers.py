@@ -22,7 +22,7 @@ COMPILED_ATTENTION, COMPILED_TOKENS = 2**17, 128
 """Size of queries, keys and values from which, and tokens up to which, `gram.models.attention_kernels` are used."""
 
 
-class _Forgets:
+class _NoContext:
     """What a forward pass is given to keep its tensors in, where no backward pass will ask for them."""
 
     def save_for_backward(self, *_: Tensor) -> None:
@@ -36,7 +36,7 @@ def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     """
     if torch.is_grad_enabled():
         return function.apply(*arguments)  # type: ignore[no-untyped-call]
-    return function.forward(_Forgets(), *arguments)
+    return function.forward(_NoContext(), *arguments)
 
 
 class _RmsNorm(torch.autograd.Function):

@@ -80,7 +80,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
 
 def _protocol(idle: float) -> type[H11Protocol]:
-    class Impatient(H11Protocol):
+    class ClosesUnusedConnections(H11Protocol):
         """Closes connections that never send a request, which uvicorn keeps forever."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -91,7 +91,7 @@ def _protocol(idle: float) -> type[H11Protocol]:
             if self.cycle is None and not self.transport.is_closing():
                 self.transport.close()
 
-    return Impatient
+    return ClosesUnusedConnections
 
 
 def _listen(host: str, port: int) -> socket.socket:

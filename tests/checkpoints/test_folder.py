@@ -15,7 +15,7 @@ from gram.checkpoints import weights
 from gram.checkpoints.folder import CONFIG_FILE, FORMAT, WEIGHTS_FILE, change_eval_settings, load_model, save_model
 from gram.config import Recipe
 from gram.errors import GramError
-from gram.files import SEAL
+from gram.files import CHECKSUM_KEY
 from gram.models.reasoner import Reasoner
 
 SEVERAL = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -44,7 +44,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def edit_config(folder: Path, **changes: object) -> None:
     path = folder / CONFIG_FILE
     content = json.loads(path.read_text())
-    del content[SEAL]  # as the message tells those who change the file on purpose
+    del content[CHECKSUM_KEY]  # as the message tells those who change the file on purpose
     path.write_text(json.dumps({**content, **changes}))
 
 
