@@ -1,6 +1,4 @@
-"""Every term of the loss, as a function of its inputs.
-
-    reconstruction + beta * KL(q || p) + halt_weight * halt + value_weight * value
+"""The terms of L_GRAM, each as a function of its inputs; `gram.models.objective` puts them together.
 
 Reconstruction and KL are divided by the same count of labelled tokens, so beta = 1 is the ELBO per labelled token,
 unless `objective.kl_reduction` sums the KL instead.
