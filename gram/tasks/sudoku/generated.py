@@ -1,7 +1,7 @@
 """Sudoku: fill the board so that every row, column and box holds each digit once.
 
-`SudokuHard` generates its own puzzles and needs no network, and `SudokuGeneration` asks for complete boards out of
-nothing. The paper's benchmark is in `gram.tasks.sudoku.extreme`.
+`SudokuHard` generates its own puzzles and needs no network, and `SudokuGeneration` asks for complete boards,
+unconditionally. The paper's benchmark is in `gram.tasks.sudoku.extreme`.
 
     task = SudokuHard()
     test = task.split("test")                 # inputs, targets [1000, 81]

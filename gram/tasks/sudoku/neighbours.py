@@ -1,9 +1,9 @@
 """Hard puzzles without limit, grown from a few hard ones: a neighbour shares most clues and has another solution.
 
 Take a clue of a puzzle away, choose another of the solutions that it then has, and add clues of that one until it is
-the only one. Nearly all of these neighbours are easy, but the few that are not climb fast, by the steps of
-`gram.tasks.sudoku.redig`, back to what makes the first puzzle hard. From there the next neighbour is reached, so a
-chain leads to boards that have little in common with the first.
+the only one. Nearly all of these neighbours are easy, but the steps of `gram.tasks.sudoku.redig` soon make the few
+others as hard as the first puzzle. From there the next neighbour is reached, so a chain leads to boards that have
+little in common with the first.
 
 What must be kept is that a puzzle resists trial and error (`gram.tasks.sudoku.trial`). The number of guesses alone does
 not do: chains that keep it drift, within a few links, to puzzles that a network solves twice as often.
@@ -33,11 +33,10 @@ TRIES = 500
 STARTS = 8
 """Puzzles that are tried before the hardest neighbour of the last one has to do."""
 FIRST_GATE, LAST_GATE = 0.15, 0.6
-"""Fractions of the first puzzle's guesses: a neighbour that needs fewer does not climb, one that needs more is kept if
-the first puzzle does not resist trial and error."""
+"""Fractions of the first puzzle's guesses: a neighbour that needs fewer is not made harder, one that needs more is
+kept if the first puzzle does not resist trial and error."""
 ROUNDS, ROUND_STEPS = 3, 8
-"""Rounds of climbing and steps in a round, none of which may make the puzzle easier than it was after the round before.
-"""
+"""Rounds of making a puzzle harder and steps in a round, none of which may make it easier than the round before did."""
 
 
 @compiled
@@ -81,32 +80,32 @@ def neighbour(puzzle: Digits, board: Board, chosen: Digits) -> bool:
 
 
 @compiled
-def is_as_hard(puzzle: Digits, board: Board, rating: int, aim: int, stubborn: bool) -> bool:
-    """Tell whether a puzzle [cells] is as hard as the first of its family, of which `aim` and `stubborn` are known."""
-    return resists_trial(puzzle, board.layout) if stubborn else rating >= LAST_GATE * aim
+def is_as_hard(puzzle: Digits, board: Board, rating: int, aim: int, resists: bool) -> bool:
+    """Tell whether a puzzle [cells] is as hard as the first of its family, of which `aim` and `resists` are known."""
+    return resists_trial(puzzle, board.layout) if resists else rating >= LAST_GATE * aim
 
 
 @compiled
-def climb(puzzle: Digits, board: Board, aim: int, stubborn: bool) -> tuple[int, bool]:
+def make_harder(puzzle: Digits, board: Board, aim: int, resists: bool) -> tuple[int, bool]:
     """Make a puzzle [cells] minimal, and harder if that is promising, in place; return its rating and `is_as_hard`."""
     (order,) = random_orders(1, len(puzzle))
     make_minimal(puzzle, order, board)
     rating = rate(puzzle, board, MANY_GUESSES)
-    done = is_as_hard(puzzle, board, rating, aim, stubborn)
+    done = is_as_hard(puzzle, board, rating, aim, resists)
     for _ in range(ROUNDS):
         if done or rating < FIRST_GATE * aim:
             break
         walk(puzzle, random_orders(ROUND_STEPS, len(puzzle)), rating, board)
         rating = max(rating, rate(puzzle, board, MANY_GUESSES))
-        done = is_as_hard(puzzle, board, rating, aim, stubborn)
+        done = is_as_hard(puzzle, board, rating, aim, resists)
     return rating, done
 
 
 @compiled
-def hard_neighbour(puzzle: Digits, board: Board, aim: int, stubborn: bool, seed: int) -> tuple[Digits, Digits, bool]:
+def hard_neighbour(puzzle: Digits, board: Board, aim: int, resists: bool, seed: int) -> tuple[Digits, Digits, bool]:
     """Return a neighbour [cells], its solution [cells], and whether it is as hard as the first puzzle of its family.
 
-    That puzzle needs `aim` guesses, and is `stubborn` if it resists trial and error.
+    That puzzle needs `aim` guesses, and `resists` tells whether it resists trial and error.
     """
     np.random.seed(seed)  # numba's own, one for each thread
     hardest, of_hardest, highest = puzzle, board.solution, -1
@@ -116,7 +115,7 @@ def hard_neighbour(puzzle: Digits, board: Board, aim: int, stubborn: bool, seed:
             continue
         sets, found = np.zeros((SETS, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
         other_board = Board(solution, sets, found, board.bits, board.layout)
-        rating, done = climb(other, other_board, aim, stubborn)
+        rating, done = make_harder(other, other_board, aim, resists)
         if done:
             return other, solution, True
         if rating > highest:
@@ -151,12 +150,12 @@ def _family(
     """Return puzzles and solutions [cells], each a neighbour of the first puzzle or of an earlier one."""
     board = new_board(solution.copy())
     aim = rate(puzzle.copy(), board, MANY_GUESSES)
-    stubborn = resists_trial(puzzle, board.layout)
+    resists = resists_trial(puzzle, board.layout)
     family = [(puzzle.copy(), solution.copy())]
     while len(family) <= members:
         for _ in range(STARTS):
             start, of_start = family[generator.integers(len(family))]
-            *made, done = hard_neighbour(start, new_board(of_start), aim, stubborn, int(generator.integers(2**32)))
+            *made, done = hard_neighbour(start, new_board(of_start), aim, resists, int(generator.integers(2**32)))
             if done:
                 break
         family.append((made[0], made[1]))

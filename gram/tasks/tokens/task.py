@@ -3,7 +3,8 @@
     task = TokenFile(path="mine.jsonl")       # one {"input": [1, 1, 3], "target": [2, 4, 3]} per line
     task = TokenFile(path="data/sudoku-extreme-1k-aug-1000")
 
-An answer is right if it is a known target of its input; a plugin can know better. See docs/bring-your-own.md.
+An answer is right if the plugin's `verify` accepts it or, without one, if it is a known target of its input. See
+docs/bring-your-own.md.
 """
 
 import json
