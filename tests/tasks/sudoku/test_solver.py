@@ -106,7 +106,7 @@ def test_boards_are_valid_and_follow_the_seed(size: int) -> None:
 def test_all_small_boards_are_generated_and_no_more() -> None:
     boards = distinct_boards(4, 288, seed=0)
     assert len(np.unique(boards, axis=0)) == 288
-    with pytest.raises(GramError, match="only 288 different 4x4 boards"):
+    with pytest.raises(GramError, match="Only 288 different 4x4 boards"):
         distinct_boards(4, 289, seed=0)
 
 
@@ -153,7 +153,7 @@ def test_generated_puzzles_are_hard_unique_and_different(size: int, rating: int,
 def test_there_are_36_minimal_4x4_puzzles() -> None:
     # The known number of essentially different ones: a canonical form that joins or splits classes would miss it.
     assert len(hard_puzzles(4, 36, seed=0)[0]) == 36
-    with pytest.raises(GramError, match="only 36 of 37 4x4 puzzles"):
+    with pytest.raises(GramError, match="Only 36 of 37 4x4 puzzles"):
         hard_puzzles(4, 37, seed=0)
 
 
