@@ -113,29 +113,29 @@ class Baseline(Model):
 
 
 def split_targets(targets: Tensor) -> tuple[Tensor, Tensor]:
-    """targets [rows, length] -> tokens, with padding for `IGNORE`, and the mask of labelled positions."""
+    """Split targets [rows, length] into tokens, with padding for `IGNORE`, and the mask of labelled positions."""
     labelled = targets != IGNORE
     return torch.where(labelled, targets, PADDING), labelled
 
 
 def hold_unlabelled(tokens: Tensor, labelled: Tensor | None) -> Tensor:
-    """tokens [rows, length] with padding at the positions that carry no label ([rows, length] or [length])."""
+    """Set tokens [rows, length] to padding where `labelled` ([rows, length] or [length]) is false."""
     return tokens if labelled is None else torch.where(labelled, tokens, PADDING)
 
 
 def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
-    """probabilities [..., choices] (any scale) -> [...] choices; one of probability 0 is never drawn."""
+    """Draw choices [...] by probabilities [..., choices] (any scale); one of probability 0 is never drawn."""
     flat = probabilities.reshape(-1, probabilities.shape[-1])
     return torch.multinomial(flat, 1, generator=generator).view(probabilities.shape[:-1])
 
 
 def spread(rows: int, generator: torch.Generator, device: torch.device) -> Tensor:
-    """[rows] uniform numbers in [0, 1), one in each of `rows` equal parts: a batch sees all times evenly."""
+    """Draw uniform numbers [rows] in [0, 1), one in each of `rows` equal parts: a batch sees all times evenly."""
     return spread_samples(1, rows, generator, device)[:, 0]
 
 
 def spread_samples(rows: int, samples: int, generator: torch.Generator, device: torch.device) -> Tensor:
-    """[samples, rows] uniform numbers in [0, 1): those of a row lie one in each of `samples` equal parts."""
+    """Draw uniform numbers [samples, rows] in [0, 1): those of a row lie one in each of `samples` equal parts."""
     part = torch.arange(samples, device=device)[:, None]
     numbers = (part + torch.rand(samples, rows, generator=generator, device=device)) / samples
     # Sums such as 127 + 0.99999999 round up: the largest number below 1 instead of 1.
@@ -143,15 +143,15 @@ def spread_samples(rows: int, samples: int, generator: torch.Generator, device: 
 
 
 def reveal(
-    noisy: Tensor, mask: int, share: float, predict: Callable[[Tensor], Tensor], generator: torch.Generator
+    noisy: Tensor, mask: int, fraction: float, predict: Callable[[Tensor], Tensor], generator: torch.Generator
 ) -> Tensor:
-    """Replace each `mask` in noisy [rows, length] with probability `share` by a draw from the prediction.
+    """Replace each `mask` in noisy [rows, length] with probability `fraction` by a draw from the prediction.
 
     `predict(index)` gives probabilities [chosen, length, vocabulary] of the rows index [chosen]. Which tokens are
     revealed does not depend on them, so only rows in which something is are asked for: a row of n tokens costs at most
     n predictions, however many steps are made.
     """
-    revealed = (noisy == mask) & (torch.rand(noisy.shape, generator=generator, device=noisy.device) < share)
+    revealed = (noisy == mask) & (torch.rand(noisy.shape, generator=generator, device=noisy.device) < fraction)
     index = revealed.any(dim=-1).nonzero()[:, 0]
     if not len(index):
         return noisy
