@@ -67,7 +67,7 @@ class TrainConfig(Section):
 
     With 0 only one batch is active, as published; the weights then see an example in consecutive updates."""
     micro_batch: int = Field(0, ge=0)
-    """Slots whose gradient is computed at a time, to save memory; 0: at most 32 on a CPU, where it is faster, all
+    """Slots whose gradient is computed at a time, to save memory; 0: at most 64 on a CPU, where it is faster, all
     elsewhere."""
     seed: int = Field(0, ge=0, lt=2**32)
     """Seed of initialisation, data order and noise."""
@@ -76,7 +76,7 @@ class TrainConfig(Section):
     lr: float = Field(2e-3, gt=0)
     """Peak learning rate."""
     lr_final: float = Field(0.05, ge=0, le=1)
-    """Learning rate at the end as a share of the peak (cosine); 1 keeps it constant."""
+    """Learning rate at the end as a fraction of the peak (cosine); 1 keeps it constant."""
     warmup: int = Field(200, ge=0)
     """Steps of linear warm-up."""
     weight_decay: float = Field(0.1, ge=0)

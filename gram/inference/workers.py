@@ -30,10 +30,10 @@ def side_by_side(work: Callable[[Part, Check], Done], parts: Sequence[Part], dev
     each, so that results do not depend on their number. On other devices there is one part after the other.
     """
     if device.type != "cpu":
-        return [work(part, _go_on) for part in parts]
+        return [work(part, _never_stop) for part in parts]
     with one_thread() as threads:
         if threads == 1 or len(parts) == 1:
-            return [work(part, _go_on) for part in parts]
+            return [work(part, _never_stop) for part in parts]
         return _in_threads(work, parts, min(threads, len(parts)))
 
 
@@ -66,5 +66,5 @@ def _in_threads(work: Callable[[Part, Check], Done], parts: Sequence[Part], thre
     return [future.result() for future in waiting]
 
 
-def _go_on() -> None:
+def _never_stop() -> None:
     """Check nothing: nobody works beside."""

@@ -65,7 +65,7 @@ def _from_heads(heads: Array, cos: Array, sin: Array, scale: np.float32, out: Ar
 
 @compiled
 def _largest(row: Array, lanes: Array) -> np.float32:
-    """The largest number of a row, by one comparison of all lanes at a time; a plain loop would make one by one."""
+    """Return the largest number of a row; all lanes are compared at a time, where a plain loop would go one by one."""
     whole = row.shape[0] // LANES * LANES
     lanes[:] = row[0]
     for start in range(0, whole, LANES):
@@ -112,7 +112,7 @@ def _softmax_gradient(weights: Array, upstream: Array, first: int, end: int) -> 
 
 
 def forward(qkv: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Kept]:
-    """qkv [batch, tokens, 3, heads, head_dim] -> [batch, tokens, dim], and what to keep; cos [tokens, head_dim]."""
+    """Map qkv [batch, tokens, 3, heads, head_dim] to [batch, tokens, dim], and what to keep; cos [tokens, head_dim]."""
     batch, tokens, _, heads, head_dim = qkv.shape
     split = torch.empty(3, batch, heads, tokens, head_dim)
     scale = np.float32(head_dim**-0.5)
@@ -127,7 +127,7 @@ def forward(qkv: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Kept]:
 
 
 def backward(kept: Kept, upstream: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Gradient for qkv [batch, tokens, 3, heads, head_dim]; upstream is that of [batch, tokens, dim]."""
+    """Return the gradient for qkv [batch, tokens, 3, heads, head_dim]; upstream is that of [batch, tokens, dim]."""
     split, weights = kept
     query, key, value = split
     batch, tokens, _ = upstream.shape

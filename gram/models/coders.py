@@ -43,7 +43,7 @@ class Encoder(nn.Module):
             self.puzzles = nn.Parameter(torch.zeros(config.puzzles, width))
 
     def forward(self, inputs: Tensor, puzzle_ids: Tensor | None = None) -> Tensor:
-        """inputs [batch, length] (and puzzle_ids [batch]) -> e_x [batch, positions, dim]."""
+        """Embed inputs [batch, length] (and puzzle_ids [batch]) as e_x [batch, positions, dim]."""
         if self.symbols is not None:
             inputs = self.symbols.relative(inputs)
         embedded = self.tokens[inputs] if self.patches is None else self._patched(inputs, self.patches)
@@ -64,7 +64,7 @@ class Encoder(nn.Module):
         return e_x + sinusoid(first + t, e_x.shape[-1])[:, None, :]
 
     def _front(self, puzzles: Tensor, puzzle_ids: Tensor | None) -> Tensor:
-        """puzzle_ids [batch] -> their embeddings, filled up with zeros, as tokens [batch, puzzle_tokens, dim]."""
+        """Return the embeddings of puzzle_ids [batch], filled up with zeros, as tokens [batch, puzzle_tokens, dim]."""
         if puzzle_ids is None:
             raise ValueError("a model with puzzle embeddings needs puzzle_ids")
         # Sparse: an update touches the rows of this batch, however many puzzles there are.
@@ -73,7 +73,7 @@ class Encoder(nn.Module):
         return front.view(-1, self.puzzle_tokens, self.dim)
 
     def _patched(self, images: Tensor, patches: PatchEncoder) -> Tensor:
-        """images [batch, pixels] -> [batch, positions, dim], at the scale of the tokens' embeddings."""
+        """Embed images [batch, pixels] as [batch, positions, dim], at the scale of the tokens' embeddings."""
         if len(images) > 1 and bool((images == images[:1]).all()):  # the blank input: convolved once for all rows
             return self._patched(images[:1], patches).expand(len(images), -1, -1)
         # Patches have unit variance already; tokens get it from the factor at the end.
@@ -112,18 +112,18 @@ class Decoder(nn.Module):
         nn.init.zeros_(self.value.bias)
 
     def logits(self, h: Tensor) -> Tensor:
-        """h [batch, positions, dim] -> [batch, length, vocabulary]."""
+        """Decode h [batch, positions, dim] to logits [batch, length, vocabulary]."""
         return self.lm(h[:, self.puzzle_tokens :])  # type: ignore[no-any-return]
 
     def readout(self, h: Tensor) -> Readout:
-        """h [batch, tokens, dim] -> three numbers per row, in float32 whatever the precision."""
+        """Read three numbers per row from h [batch, tokens, dim], in float32 whatever the precision."""
         summary = h[:, 0] if self.pool is None else self.pool(h).mean(dim=1)
         halt = self.halt(summary).float()
         return Readout(halt[:, 0], halt[:, 1], self.value(summary).float()[:, 0])
 
 
 def sinusoid(index: Tensor, dim: int) -> Tensor:
-    """index [batch] -> the Transformer's sinusoidal code [batch, dim]; defined at any depth."""
+    """Return the Transformer's sinusoidal code [batch, dim] of index [batch]; defined at any depth."""
     half = (dim + 1) // 2
     frequencies = torch.exp(torch.arange(half, device=index.device) * (-math.log(10000.0) / half))
     angles = index[:, None].float() * frequencies

@@ -107,7 +107,7 @@ def _gate_gradient(
     gated: Array,
     to_sets: Array,
 ) -> None:
-    """Gradients for gate_up and for what came from the sets; `gated` is made once more on the way."""
+    """Return the gradients for gate_up and for what came from the sets; `gated` is made once more on the way."""
     half = upstream.shape[2]
     for i in range(first, end):
         for k in range(rows.shape[0]):
@@ -136,7 +136,7 @@ def _gate_gradient(
 
 @compiled
 def _residual_norm(first: int, end: int, x: Array, epsilon: np.float32, y: Array, scale: Array) -> None:
-    """y <- norm(x + y) over the last axis."""
+    """Set y <- norm(x + y) over the last axis."""
     for i in range(first, end):
         for p in range(x.shape[1]):
             total = np.float32(0)
@@ -189,7 +189,7 @@ def forward(
 def backward(
     kept: Kept, upstream: Tensor, gate_up: Tensor, kinds: Tensor, down: Tensor, layout: Layout
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients for x, gate_up, kinds and down."""
+    """Return the gradients for x, gate_up, kinds and down."""
     rows, sizes, weight = layout
     x, means, every, y, scale = kept
     batch, positions, width = every.shape
@@ -225,7 +225,7 @@ def _blocks(batch: int, numbers: int) -> list[slice]:
 
 
 def _scratch(blocks: list[slice], *shape: int) -> Tensor:
-    """Memory for any one of the blocks, the first of which is the longest."""
+    """Allocate memory for any one of the blocks, the first of which is the longest."""
     return torch.empty(blocks[0].stop, *shape)
 
 

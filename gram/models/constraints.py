@@ -47,14 +47,14 @@ class Sets(nn.Module):
         return cls(kinds)
 
     def means(self, x: Tensor, kind: int) -> Tensor:
-        """x [batch, positions, dim] -> [batch, sets of the kind, dim]."""
+        """Average x [batch, positions, dim] over sets: [batch, sets of the kind, dim]."""
         sizes = torch.tensor(self.sizes[kind], dtype=x.dtype, device=x.device)
         sums = x.new_zeros(len(x), len(sizes), x.shape[2]).index_add(1, self.index[kind], x)
         return sums / sizes[:, None]
 
     @cached_property
     def layout(self) -> Any:
-        """The sets as arrays, for `gram.models.constraint_kernels`."""
+        """Return the sets as arrays, for `gram.models.constraint_kernels`."""
         counts = [len(kind) for kind in self.sizes]
         before = np.cumsum([0, *counts])[:-1]
         weight = 1 / np.concatenate(self.sizes).astype(np.float32)
@@ -73,7 +73,7 @@ class ConstraintBlock(nn.Module):
         self.down = Linear(hidden, dim)
 
     def forward(self, x: Tensor, rope: None = None) -> Tensor:
-        """x [batch, positions, dim] -> the same shape."""
+        """Mix x [batch, positions, dim] within the sets; return the same shape."""
         if compiled_pays(x, COMPILED_LAYER):
             keep = torch.is_grad_enabled()  # inside of `apply` it is always off
             return run(_Layer, x, self.gate_up.weight, self.kinds, self.down.weight, self.sets, keep)  # type: ignore[no-any-return]

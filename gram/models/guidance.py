@@ -25,16 +25,16 @@ class Gaussian(NamedTuple):
     """[batch, tokens, dim]"""
 
     def sample(self, noise: Tensor) -> Tensor:
-        """Reparameterised draw from standard-normal `noise`."""
+        """Draw epsilon, reparameterised, from standard-normal `noise`."""
         return self.mean + self.log_sigma.exp() * noise
 
-    def scale_gradient(self, share: float) -> "Gaussian":
-        """Return the same distribution with its gradient multiplied by `share`."""
-        return Gaussian(*(torch.lerp(p.detach(), p, share) for p in self))
+    def scale_gradient(self, factor: float) -> "Gaussian":
+        """Return the same distribution with its gradient multiplied by `factor`."""
+        return Gaussian(*(torch.lerp(p.detach(), p, factor) for p in self))
 
 
 def kl_divergence(q: Gaussian, p: Gaussian) -> Tensor:
-    """KL(q || p), summed over the channels: [batch, tokens]."""
+    """Return KL(q || p), summed over the channels: [batch, tokens]."""
     log_ratio = p.log_sigma - q.log_sigma
     precision = torch.exp(-2 * p.log_sigma)
     variance_ratio = torch.exp(-2 * log_ratio)
@@ -56,7 +56,7 @@ class GaussianHead(nn.Module):
             self.log_sigma.down.weight *= OUTPUT_SCALE
 
     def forward(self, x: Tensor) -> Gaussian:
-        """x [batch, tokens, dim] -> the distribution of epsilon; the ablations of the mechanism are here."""
+        """Return the distribution of epsilon for x [batch, tokens, dim]; the ablations of the mechanism are here."""
         if self.mechanism == "guide_only":
             # Variance 0 has no finite KL: unit sigma makes the KL half the squared distance of the means, and
             # `Guidance` adds no noise.
@@ -127,7 +127,7 @@ class Guidance(nn.Module):
             self.targets = Embedding((vocab_size if symbols is None else symbols.kinds) + 1, config.dim)
 
     def embed_targets(self, targets: Tensor) -> Tensor:
-        """targets [batch, length], negative where unlabelled -> e_y [batch, positions, dim]."""
+        """Embed targets [batch, length], negative where unlabelled, as e_y [batch, positions, dim]."""
         if isinstance(self.targets, PatchEncoder):
             return F.pad(self.targets(targets), (0, 0, self.puzzle_tokens, 0))
         unlabelled = self.targets.num_embeddings - 1

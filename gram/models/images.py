@@ -27,7 +27,7 @@ class PatchEncoder(nn.Module):
         self.out = Linear(patch * patch * channels, dim)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens [batch, height * width] -> [batch, patches, dim]; black is -1, white +1, anything else 0."""
+        """Embed tokens [batch, height * width] as [batch, patches, dim]; black is -1, white +1, anything else 0."""
         pixels = (tokens == WHITE).float() - (tokens == BLACK).float()
         features = self.blocks(pixels.view(-1, 1, *self.shape))
         return self.out(F.pixel_unshuffle(features, self.patch).flatten(2).transpose(1, 2))  # type: ignore[no-any-return]
@@ -43,6 +43,6 @@ class PatchDecoder(nn.Module):
         self.out = Linear(dim, vocab_size * patch * patch)
 
     def forward(self, h: Tensor) -> Tensor:
-        """h [batch, patches, dim] -> [batch, height * width, vocabulary]."""
+        """Decode h [batch, patches, dim] to logits [batch, height * width, vocabulary]."""
         logits = self.out(h).transpose(1, 2).unflatten(2, self.patches)
         return F.pixel_shuffle(logits, self.patch).flatten(2).transpose(1, 2)

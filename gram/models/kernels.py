@@ -42,7 +42,7 @@ compiled = compile_cached(error_model="numpy", fastmath={"contract", "nsz", "arc
 
 @numba.njit(inline="always")
 def exponential(z: np.float32) -> np.float32:
-    """exp of a number between -87 and 87, in operations that a compiler can do on eight at once."""
+    """Return exp of a number between -87 and 87, in operations that a compiler can do on eight at once."""
     power = np.floor(z * LOG2_E + HALF)
     r = z - power * LN2_HIGH - power * LN2_LOW
     e = (((((C7 * r + C6) * r + C5) * r + C4) * r + C3) * r + C2) * r * r + r + ONE
@@ -52,7 +52,7 @@ def exponential(z: np.float32) -> np.float32:
 
 @numba.njit(inline="always")
 def sigmoid(x: np.float32) -> np.float32:
-    """To 3e-7."""
+    """Return the sigmoid to 3e-7."""
     return ONE / (ONE + exponential(min(max(-x, -LARGEST), LARGEST)))
 
 
@@ -139,7 +139,7 @@ def _norm_columns_gradient(y: Array, scale: Array, upstream: Array, out: Array) 
 
 
 def gate(gate_up: Tensor, axis: int) -> Tensor:
-    """silu(first half) * second half along an axis of gate_up."""
+    """Return silu(first half) * second half along an axis of gate_up."""
     halves = _halves(gate_up, axis)
     out = torch.empty((len(halves), halves.shape[2]))
     _split(_gate, halves, out)
@@ -149,14 +149,14 @@ def gate(gate_up: Tensor, axis: int) -> Tensor:
 
 
 def gate_gradient(gate_up: Tensor, upstream: Tensor, axis: int) -> Tensor:
-    """Gradient of `gate` for its input."""
+    """Return the gradient of `gate` for its input."""
     halves, out = _halves(gate_up, axis), torch.empty_like(gate_up)
     _split(_gate_gradient, halves, upstream.reshape(len(halves), -1), out.view(halves.shape))
     return out
 
 
 def norm(x: Tensor, axis: int, epsilon: float) -> tuple[Tensor, Tensor]:
-    """x [batch, length, dim] with the axis (1 or -1) scaled to unit root mean square, and the factors of its rows."""
+    """Scale an axis (1 or -1) of x [batch, length, dim] to unit root mean square; return the factors as well."""
     small, out = np.float32(epsilon), torch.empty_like(x)
     if axis == -1:
         scale = torch.empty(x.numel() // x.shape[-1])
@@ -168,7 +168,7 @@ def norm(x: Tensor, axis: int, epsilon: float) -> tuple[Tensor, Tensor]:
 
 
 def norm_gradient(y: Tensor, scale: Tensor, upstream: Tensor, axis: int) -> Tensor:
-    """Gradient of `norm` for its input; y is what it returned."""
+    """Return the gradient of `norm` for its input; y is what it returned."""
     upstream, out = upstream.contiguous(), torch.empty_like(y)
     if axis == -1:
         _split(lambda a, b, c, d: _norm_rows_gradient(a, d, b, c), *_rows(y, upstream, out), scale)
@@ -178,7 +178,7 @@ def norm_gradient(y: Tensor, scale: Tensor, upstream: Tensor, axis: int) -> Tens
 
 
 def _halves(gate_up: Tensor, axis: int) -> Tensor:
-    """[outer, 2, inner]: both layouts of a SwiGLU are the same one with `axis` cut in two."""
+    """View as [outer, 2, inner]: both layouts of a SwiGLU are the same one with `axis` cut in two."""
     outer = gate_up.shape[:axis].numel()
     return gate_up.view(outer, 2, -1)
 

@@ -102,7 +102,7 @@ def compiled_pays(x: Tensor, least: int) -> bool:
 
 @cache
 def kernels(name: str = "kernels") -> ModuleType:
-    """`gram.models.kernels`, or another module of compiled loops, imported when it is first needed."""
+    """Return `gram.models.kernels`, or another module of compiled loops, imported when it is first needed."""
     return importlib.import_module(f"gram.models.{name}")
 
 
@@ -114,7 +114,7 @@ def rms_norm(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def gate(gate_up: Tensor, axis: int) -> Tensor:
-    """silu(first half) * second half along an axis."""
+    """Return silu(first half) * second half along an axis."""
     if torch.compiler.is_compiling():
         first, second = gate_up.chunk(2, dim=axis)
         return F.silu(first) * second
@@ -138,7 +138,7 @@ class Linear(nn.Linear):
         super().__init__(inputs, outputs, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., inputs] -> [..., outputs]."""
+        """Map x [..., inputs] to [..., outputs]."""
         return multiply(x, self.weight)
 
     def reset_parameters(self) -> None:
@@ -164,7 +164,7 @@ class SwiGLU(nn.Module):
         self.down = Linear(hidden, dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., dim] -> the same shape."""
+        """Apply to x [..., dim]; return the same shape."""
         return self.down(gate(self.gate_up(x), -1))  # type: ignore[no-any-return]
 
 
@@ -172,7 +172,7 @@ class TokenMixing(SwiGLU):
     """A SwiGLU over the token axis: every channel mixes its own row of tokens with the same weights."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [batch, length, dim] -> the same shape."""
+        """Mix the tokens of x [batch, length, dim]; return the same shape."""
         return multiply_tokens(self.down.weight, gate(multiply_tokens(self.gate_up.weight, x), 1))
 
 
@@ -205,7 +205,7 @@ class KeyValues:
         self.store: Tensor | None = None
 
     def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """key, value [rows, heads, new, head_dim] -> those of all tokens so far."""
+        """Add key, value [rows, heads, new, head_dim]; return those of all tokens so far."""
         rows, heads, new, head_dim = key.shape
         if self.store is None:
             self.store = key.new_empty(2, rows, heads, self.length, head_dim)
@@ -244,7 +244,7 @@ class Attention(nn.Module):
         self.out = Linear(dim, dim)
 
     def forward(self, x: Tensor, rope: Rope | None, *, causal: bool = False, cache: KeyValues | None = None) -> Tensor:
-        """x [batch, new tokens, dim] -> the same shape."""
+        """Attend from x [batch, new tokens, dim]; return the same shape."""
         batch, new, dim = x.shape
         qkv = self.qkv(x)
         if cache is None and not causal and new <= COMPILED_TOKENS and compiled_pays(qkv, COMPILED_ATTENTION):
@@ -275,7 +275,7 @@ class Block(nn.Module):
         self.norm_over_tokens = tokens and config.mixing_norm == "tokens"
 
     def forward(self, x: Tensor, rope: Rope | None = None) -> Tensor:
-        """x [batch, length, dim] -> the same shape."""
+        """Apply to x [batch, length, dim]; return the same shape."""
         mixed = x + (self.mixer(x, rope) if isinstance(self.mixer, Attention) else self.mixer(x))
         x = rms_norm(mixed, axis=1 if self.norm_over_tokens else -1)
         return rms_norm(x + self.channels(x))

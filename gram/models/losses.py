@@ -23,7 +23,7 @@ def log_stablemax(logits: Tensor) -> Tensor:
 
 
 def token_cross_entropy(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
-    """logits [rows, length, vocabulary], targets [rows, length] -> [rows, length], 0 where unlabelled."""
+    """Return the cost [rows, length] of targets by logits [rows, length, vocabulary]; 0 where unlabelled."""
     if kind == "softmax":
         return F.cross_entropy(
             logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none"
@@ -34,7 +34,7 @@ def token_cross_entropy(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
 
 
 def labelled_count(targets: Tensor) -> Tensor:
-    """targets [rows, length] -> [rows] number of labelled tokens, at least 1."""
+    """Return the number of labelled tokens [rows] of targets [rows, length], at least 1."""
     return (targets != IGNORE).sum(dim=-1).clamp_min(1)
 
 
@@ -44,7 +44,7 @@ def reconstruction_loss(logits: Tensor, targets: Tensor, kind: str) -> Tensor:
 
 
 def balanced_kl(q: Gaussian, p: Gaussian, balance: float) -> Tensor:
-    """`balance` KL(stop(q) || p) + (1 - balance) KL(q || stop(p)): [rows, tokens].
+    """Return `balance` KL(stop(q) || p) + (1 - balance) KL(q || stop(p)): [rows, tokens].
 
     Both terms have the same value, so one KL with scaled gradients is exactly their sum.
     """

@@ -19,7 +19,7 @@ FEWEST_IMAGES = 16
 
 
 def multiply(x: Tensor, weight: Tensor) -> Tensor:
-    """x [..., inputs] times weight [outputs, inputs] transposed: [..., outputs]."""
+    """Multiply x [..., inputs] by weight [outputs, inputs] transposed: [..., outputs]."""
     images = images_of(x.numel() // x.shape[-1]) if convolution_pays(x, weight) else 0
     if not images:
         return F.linear(x, weight)
@@ -30,7 +30,7 @@ def multiply(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def multiply_tokens(weight: Tensor, x: Tensor) -> Tensor:
-    """weight [outputs, tokens] times every one of x [batch, tokens, dim]: [batch, outputs, dim]."""
+    """Multiply weight [outputs, tokens] by every one of x [batch, tokens, dim]: [batch, outputs, dim]."""
     if len(x) >= FEWEST_IMAGES and convolution_pays(x, weight):
         return F.conv1d(x, weight[:, :, None])
     # Weights from the left spare both transposes; one batched multiply per map is the fastest form on a CPU.
@@ -38,7 +38,7 @@ def multiply_tokens(weight: Tensor, x: Tensor) -> Tensor:
 
 
 def convolution_pays(x: Tensor, weight: Tensor) -> bool:
-    """Whether a convolution is the faster multiply on this CPU, its preparation included."""
+    """Return whether a convolution is the faster multiply on this CPU, its preparation included."""
     if torch.compiler.is_compiling() or not convolutions_are_faster():
         return False
     fits = x.is_cpu and x.dtype == weight.dtype == torch.float32 and x.is_contiguous()
@@ -47,6 +47,6 @@ def convolution_pays(x: Tensor, weight: Tensor) -> bool:
 
 @cache
 def images_of(rows: int) -> int:
-    """Into how many images of equal size to cut rows of pixels; 0 if it is not possible."""
+    """Return into how many images of equal size to cut rows of pixels; 0 if it is not possible."""
     few = range(FEWEST_IMAGES, 8 * FEWEST_IMAGES)
     return next((count for count in few if rows % count == 0), 0)

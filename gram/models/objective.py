@@ -97,7 +97,7 @@ class SupervisionStep:
         return self.context.checker(self.rows.inputs, outputs)
 
     def halt_loss(self, rows: slice, state: State, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Adaptive computation (ACT): return the loss of the halt head on some slots, and its decisions."""
+        """Return the loss of the halt head on some slots, and its decisions (adaptive computation, ACT)."""
         c, some = self.model.objective, state.rows(rows)
         readout = self.model.decoder.readout(some.h if c.heads_reach_core else some.h.detach())
         target = self._continue_target(rows, some.detach()) if self.model.config.halting == "q_learning" else None
@@ -117,7 +117,7 @@ class SupervisionStep:
     def value_loss(
         self, rows: slice, h: Tensor, outputs: Tensor, right: Tensor, finished: Tensor
     ) -> tuple[Tensor, Tensor, Metrics]:
-        """LPRM: return the value head's loss on trajectories that end now, the new memory, and metrics."""
+        """Return the value head's loss (LPRM) on trajectories that end now, the new memory, and metrics."""
         c, done = self.model.objective, finished[rows]
         # Reservoir sampling keeps one state of each trajectory, uniform over its steps, at constant memory.
         keep_new = uniform(derive(self.key, MEMORY)) * (self.carry.steps + 1) < 1

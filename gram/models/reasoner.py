@@ -131,7 +131,7 @@ class Reasoner(Model):
         return self.tokens, self.config.dim
 
     def initial_state(self, batch: int) -> State:
-        """z_0 for `batch` rows."""
+        """Return z_0 for `batch` rows."""
         shape = (batch, self.tokens, self.config.dim)
         low = None if self.config.state == "flat" else self.l_init.expand(shape)
         return State(self.h_init.expand(shape), low)
@@ -232,8 +232,8 @@ class Reasoner(Model):
         """
         if not self.guidance.learned:
             return slots
-        share = self.objective.prior_share
-        return min(max(1, round(share * slots)), slots - 1) if share and slots > 1 else 0
+        fraction = self.objective.prior_share
+        return min(max(1, round(fraction * slots)), slots - 1) if fraction and slots > 1 else 0
 
     def validation_metrics(
         self, inputs: Tensor, targets: Tensor, *, puzzle_ids: Tensor | None = None, seed: int = 0

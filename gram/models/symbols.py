@@ -36,7 +36,7 @@ class Symbols(nn.Module):
         return 2 + len(self.others)
 
     def relative(self, tokens: Tensor) -> Tensor:
-        """tokens [batch, cells] -> [batch, cells x symbols] relative numbers."""
+        """Number tokens [batch, cells] relative to each symbol: [batch, cells x symbols]."""
         return self.table[tokens].flatten(1)
 
 
@@ -54,7 +54,7 @@ class SymbolDecoder(nn.Module):
         self.register_buffer("order", order, persistent=False)
 
     def forward(self, h: Tensor) -> Tensor:
-        """h [batch, cells x symbols, dim] -> [batch, cells, vocabulary]."""
+        """Decode h [batch, cells x symbols, dim] to logits [batch, cells, vocabulary]."""
         states = h.view(len(h), -1, self.symbols.count, h.shape[-1])
         logits = torch.cat((self.of_symbol(states).squeeze(-1), self.of_others(states.mean(dim=2))), dim=-1)
         return logits[..., self.order]

@@ -83,7 +83,7 @@ class _Copying:
     generator: torch.Generator
 
     def read(self, weight: Tensor) -> Tensor:
-        """weight [..., dim] -> [..., copies x dim]: divided among the copies."""
+        """Divide weight [..., dim] among the copies: [..., copies x dim]."""
         parts = torch.randn(self.copies, *weight.shape, generator=self.generator).to(weight)
         parts *= UNEVEN * weight.std(correction=0)
         return torch.cat(list(weight / self.copies + parts - parts.mean(dim=0)), dim=-1)

@@ -53,7 +53,7 @@ def train(recipe: Recipe, out: Path, console: Console, *, start: Path | None = N
             run.start_from(start)
         if run.first:
             begin_run(out, recipe, split_hash=run.task.split_hash())
-        return run.go_on()
+        return run.finish()
 
 
 def resume(
@@ -91,7 +91,7 @@ def resume(
                 run.console.print(f"Warning: {problem}; resuming from the previous checkpoint.")
             run.load(tensors, other)
             run.console.print(f"Resuming after step {run.trainer.step_number} of {begun.recipe.train.steps}.")
-        return run.go_on()
+        return run.finish()
 
 
 class Run:
@@ -165,7 +165,7 @@ class Run:
         trainer.pool = trainer.empty_pool()  # with the z_0 of these weights
         self.started = True
 
-    def go_on(self) -> dict[str, Any]:
+    def finish(self) -> dict[str, Any]:
         """Train to the end, evaluate, and write `test.json`."""
         config = self.recipe.train
         self.fabric.barrier()  # the folder is there

@@ -19,7 +19,7 @@ from gram.models.noise import derive, uniform
 
 
 def sharpen(logits: Tensor, temperature: float, top_p: float) -> Tensor:
-    """logits [..., vocabulary] -> probabilities: divided by the temperature, then cut to the nucleus.
+    """Turn logits [..., vocabulary] into probabilities: divided by the temperature, then cut to the nucleus.
 
     The nucleus is the smallest set of most probable tokens whose probability reaches `top_p`; of equally probable
     ones the first count first.
@@ -54,14 +54,14 @@ class Autoregressive(Baseline):
         self.head = Linear(config.dim, vocab_size)
 
     def forward(self, inputs: Tensor, tokens: Tensor) -> Tensor:
-        """inputs [rows, length], tokens [rows, n < length] -> logits [rows, n + 1, vocabulary], the last one of the
+        """Map inputs [rows, length], tokens [rows, n < length] to logits [rows, n + 1, vocabulary], the last one of the
         token that comes next."""
         x = torch.cat((self.inputs[inputs], self.outputs[tokens]), dim=1)
         states = self.transformer(math.sqrt(self.config.dim) * x)
         return self.head(states[:, self.length - 1 :])  # type: ignore[no-any-return]
 
     def loss(self, inputs: Tensor, targets: Tensor, key: Tensor) -> tuple[Tensor, Metrics]:
-        """inputs, targets [rows, length] -> -log p(output | input) per labelled token, mean over rows, and metrics.
+        """Return -log p(output | input) per labelled token, mean over rows, and metrics; both arguments [rows, length].
 
         The key is not used; other models need one.
         """
@@ -95,7 +95,7 @@ class Autoregressive(Baseline):
         temperature: float = 1.0,
         top_p: float = 1.0,
     ) -> Tensor:
-        """inputs [rows, length], key [rows] -> outputs [rows, length], token by token."""
+        """Draw outputs [rows, length] for inputs [rows, length], token by token."""
         caches = self.transformer.empty_cache()  # of all tokens but the last
         tokens, x = inputs.new_empty(len(inputs), 0), self.inputs[inputs]
         for position in range(self.length):

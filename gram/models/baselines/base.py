@@ -123,18 +123,18 @@ class Baseline(Model):
 
 
 def split_targets(targets: Tensor) -> tuple[Tensor, Tensor]:
-    """targets [rows, length] -> tokens, with padding for `IGNORE`, and the mask of labelled positions."""
+    """Split targets [rows, length] into tokens, with padding for `IGNORE`, and the mask of labelled positions."""
     labelled = targets != IGNORE
     return torch.where(labelled, targets, PADDING), labelled
 
 
 def hold_unlabelled(tokens: Tensor, labelled: Tensor | None) -> Tensor:
-    """tokens [rows, length] with padding at the positions that carry no label ([rows, length] or [length])."""
+    """Set tokens [rows, length] to padding where `labelled` ([rows, length] or [length]) is false."""
     return tokens if labelled is None else torch.where(labelled, tokens, PADDING)
 
 
 def draw(probabilities: Tensor, chance: Tensor) -> Tensor:
-    """probabilities [..., choices] (any scale), chance [...] uniform in [0, 1) -> [...] choices.
+    """Draw choices [...] by probabilities [..., choices] (any scale) and chance [...], uniform in [0, 1).
 
     One of probability 0 is never drawn.
     """
@@ -143,22 +143,22 @@ def draw(probabilities: Tensor, chance: Tensor) -> Tensor:
 
 
 def spread_samples(key: Tensor, samples: int) -> Tensor:
-    """key [rows] -> [samples, rows] uniform numbers in [0, 1); those of a row lie one in each of equal parts."""
+    """Return uniform numbers [samples, rows] in [0, 1) of key [rows]: those of a row lie one in each of equal parts."""
     part = torch.arange(samples, device=key.device)
     numbers = (part + uniform(derive(key, TIMES), samples)) / samples
     # Sums such as 127 + 0.99999999 round up: the largest number below 1 instead of 1.
     return numbers.clamp(max=1 - torch.finfo(numbers.dtype).eps / 2).T
 
 
-def reveal(noisy: Tensor, mask: int, share: float, predict: Callable[[Tensor], Tensor], key: Tensor) -> Tensor:
-    """Replace each `mask` in noisy [rows, length] with probability `share` by a draw from the prediction; key [rows].
+def reveal(noisy: Tensor, mask: int, fraction: float, predict: Callable[[Tensor], Tensor], key: Tensor) -> Tensor:
+    """Replace each `mask` in noisy [rows, length] with probability `fraction` by a draw from the prediction.
 
     `predict(index)` gives probabilities [chosen, length, vocabulary] of the rows index [chosen]. Which tokens are
     revealed does not depend on them, so only rows in which something is are asked for: a row of n tokens costs at most
     n predictions, however many steps are made.
     """
     length = noisy.shape[1]
-    revealed = (noisy == mask) & (uniform(key, length) < share)
+    revealed = (noisy == mask) & (uniform(key, length) < fraction)
     index = revealed.any(dim=-1).nonzero()[:, 0]
     if not len(index):
         return noisy

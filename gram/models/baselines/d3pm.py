@@ -40,7 +40,7 @@ TINY = 1e-37
 
 
 def betas(kind: Kind, steps: int) -> Tensor:
-    """[steps] beta_1..beta_T in float64, as published: cosine for uniform, 1 / (T - t + 1) for absorbing."""
+    """Return beta_1..beta_T [steps] in float64, as published: cosine for uniform, 1 / (T - t + 1) for absorbing."""
     if kind == "absorbing":
         return 1 / torch.arange(steps, 0, -1, dtype=torch.float64)
     time = torch.arange(steps + 1, dtype=torch.float64) / steps
@@ -59,18 +59,18 @@ class Transitions:
         """[steps + 1] the chance that nothing has happened to a token up to step t"""
 
     def stationary(self, like: Tensor) -> Tensor:
-        """pi [states], on the device of `like`."""
+        """Return pi [states], on the device of `like`."""
         if self.kind == "uniform":
             return torch.full((self.states,), 1 / self.states, device=like.device)
         return F.one_hot(torch.tensor(self.vocab_size, device=like.device), self.states).float()
 
     def marginal(self, tokens: Tensor, t: Tensor) -> Tensor:
-        """tokens x_0 [rows, length], t [rows] -> q(x_t | x_0) [rows, length, states]."""
+        """Return q(x_t | x_0) [rows, length, states] for tokens x_0 [rows, length] and t [rows]."""
         kept, moved = self._chances(torch.zeros_like(t), t)
         return kept * F.one_hot(tokens, self.states) + moved * self.stationary(tokens)
 
     def log_posterior(self, noisy: Tensor, log_x0: Tensor, s: Tensor, t: Tensor) -> Tensor:
-        """log q(x_s | x_t, x_0) [rows, length, states], x_0 known or predicted.
+        """Return log q(x_s | x_t, x_0) [rows, length, states], x_0 known or predicted.
 
         noisy x_t [rows, length], log_x0 [rows, length, vocabulary] log-probabilities of x_0, s < t [rows]. For a
         predicted x_0 this is the paper's p(x_s | x_t), proportional to the sum over x_0 of q(x_s, x_t | x_0) p(x_0).
@@ -84,18 +84,18 @@ class Transitions:
         return (_log(likelihood) + log_prior).log_softmax(dim=-1)
 
     def known(self, tokens: Tensor) -> Tensor:
-        """tokens [rows, length] -> log-probabilities [rows, length, vocabulary] of an x_0 that is these."""
+        """Return the log-probabilities [rows, length, vocabulary] of an x_0 that is these tokens [rows, length]."""
         return _log(F.one_hot(tokens, self.vocab_size).float())
 
     @cached_property
     def prior_divergence(self) -> float:
-        """KL(q(x_T | x_0) || pi) of one token in nats: what the bound pays for starting from pure noise."""
+        """Return KL(q(x_T | x_0) || pi) of one token in nats: what the bound pays for starting from pure noise."""
         first = torch.zeros(1, 1, dtype=torch.long)
         last = self.marginal(first, torch.tensor([self.steps]))[0, 0].double()
         return float((last * (_log(last) - _log(self.stationary(last).double()))).sum())
 
     def _chances(self, s: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """s, t [rows] -> the chances [rows, 1, 1] that a token is kept from s to t, and that it is redrawn from pi."""
+        """Return the chances [rows, 1, 1] that a token is kept from s to t [rows], and that it is redrawn from pi."""
         kept = (self.alphas[t.cpu()] / self.alphas[s.cpu()])[:, None, None]
         return kept.float().to(t.device), (1 - kept).float().to(t.device)
 
@@ -134,21 +134,21 @@ class D3pm(Baseline):
         self.stride(options.steps)
 
     def log_x0(self, inputs: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
-        """inputs, noisy [rows, length], t [rows] -> log p(x_0) [rows, length, vocabulary] of every token by itself."""
+        """Return log p(x_0) [rows, length, vocabulary] of every token; inputs, noisy [rows, length], t [rows]."""
         return self.denoiser(inputs, noisy, t / self.config.steps).float().log_softmax(dim=-1)  # type: ignore[no-any-return]
 
     def add_noise(self, tokens: Tensor, labelled: Tensor, t: Tensor, key: Tensor) -> Tensor:
-        """tokens [rows, length], t, key [rows] -> a draw from q(x_t | x_0); positions without label stay."""
+        """Draw from q(x_t | x_0) for tokens [rows, length], t [rows]; positions without label stay as they are."""
         return torch.where(labelled, draw(self.transitions.marginal(tokens, t), uniform(key, self.length)), tokens)
 
     def bound_term(self, tokens: Tensor, noisy: Tensor, log_x0: Tensor, s: Tensor, t: Tensor) -> Tensor:
-        """KL(q(x_s | x_t, x_0) || p(x_s | x_t)) of every token: [rows, length]; for s = 0 that is -log p(x_0 | x_t)."""
+        """Return KL(q(x_s | x_t, x_0) || p(x_s | x_t)) of every token [rows, length]: -log p(x_0 | x_t) for s = 0."""
         log_q = self.transitions.log_posterior(noisy, self.transitions.known(tokens), s, t)
         log_p = self.transitions.log_posterior(noisy, log_x0, s, t)
         return (log_q.exp() * (log_q - log_p)).sum(dim=-1)
 
     def loss(self, inputs: Tensor, targets: Tensor, key: Tensor) -> tuple[Tensor, Metrics]:
-        """inputs, targets [rows, length] -> T * (term of the bound + lambda * cross-entropy) per labelled token.
+        """Return T * (term of the bound + lambda * cross-entropy) per labelled token, and metrics.
 
         One step per row; successive examples see all of them evenly. The published code adds lambda times the
         cross-entropy to a single term, not to the whole bound; T times that is in nats and has the same gradient up to
@@ -170,7 +170,7 @@ class D3pm(Baseline):
 
     @torch.no_grad()
     def log_likelihood_bound(self, inputs: Tensor, targets: Tensor, *, key: Tensor, samples: int = 128) -> Tensor:
-        """[rows] the variational bound in nats, from `samples` steps per row, spread evenly over all of them."""
+        """Return the variational bound [rows] in nats, from `samples` steps per row, spread evenly over all of them."""
         tokens, labelled = split_targets(targets)
         steps = self.config.steps
         total = torch.zeros(len(inputs), device=inputs.device)
@@ -191,7 +191,7 @@ class D3pm(Baseline):
         steps: int | None = None,
         history: list[Tensor] | None = None,
     ) -> Tensor:
-        """inputs [rows, length], key [rows] -> outputs [rows, length], in all T steps or in `steps` longer ones.
+        """Draw outputs [rows, length] for inputs [rows, length], in all T steps or in `steps` longer ones.
 
         A list for the `history` is filled with the noisy outputs [rows, length], from pure noise to the last; MASK is
         the token after the vocabulary.
@@ -228,8 +228,8 @@ class D3pm(Baseline):
             now = torch.full((len(index),), t, device=inputs.device)
             return self.log_x0(inputs[index], noisy[index], now).exp()
 
-        share = float((alphas[s] - alphas[t]) / (1 - alphas[t]))
-        return reveal(noisy, self.vocab_size, share, predict, key)
+        fraction = float((alphas[s] - alphas[t]) / (1 - alphas[t]))
+        return reveal(noisy, self.vocab_size, fraction, predict, key)
 
     def stride(self, steps: int | None) -> int:
         """Return how many of `total` steps one of `steps` covers; raise `GramError` if they do not divide evenly."""

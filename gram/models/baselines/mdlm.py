@@ -37,7 +37,7 @@ class Mdlm(Baseline):
         return self.config.sample_steps
 
     def log_probabilities(self, inputs: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
-        """inputs, noisy [rows, length], time [rows] -> log p(clean token) [rows, length, vocabulary]; no MASK in it."""
+        """Return log p(token) [rows, length, vocabulary], without MASK; inputs, noisy [rows, length], time [rows]."""
         seen = time if self.config.time_conditioning else torch.zeros_like(time)
         predicted = self.denoiser(inputs, noisy, seen).float().log_softmax(dim=-1)
         masked = (noisy == self.mask)[..., None]
@@ -46,18 +46,18 @@ class Mdlm(Baseline):
         return torch.where(masked, predicted, kept)
 
     def add_noise(self, tokens: Tensor, labelled: Tensor, time: Tensor, key: Tensor) -> Tensor:
-        """tokens [rows, length], key [rows] -> the same with each labelled token MASK with probability time [rows]."""
+        """Turn each labelled one of tokens [rows, length] into MASK with probability time [rows]."""
         masked = uniform(key, self.length) < time[:, None]
         return torch.where(masked & labelled, self.mask, tokens)
 
     def weighted_loss(self, inputs: Tensor, tokens: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
-        """[rows] the integrand of the bound: 1/t times the sum over masked positions of -log p(token), in nats."""
+        """Return the bound's integrand [rows]: 1/t times the sum over masked positions of -log p(token), in nats."""
         chosen = self.log_probabilities(inputs, noisy, time).gather(-1, tokens[..., None])[..., 0]
         # A token that is not masked costs nothing: it is carried over.
         return -torch.where(noisy == self.mask, chosen, 0.0).sum(dim=-1) / time
 
     def loss(self, inputs: Tensor, targets: Tensor, key: Tensor) -> tuple[Tensor, Metrics]:
-        """inputs, targets [rows, length] -> the bound per labelled token at one time per row, and metrics.
+        """Return the bound per labelled token at one time per row, and metrics; inputs, targets [rows, length].
 
         Successive examples see all times evenly.
         """
@@ -70,7 +70,7 @@ class Mdlm(Baseline):
 
     @torch.no_grad()
     def log_likelihood_bound(self, inputs: Tensor, targets: Tensor, *, key: Tensor, samples: int = 128) -> Tensor:
-        """[rows] -NELBO in nats, from `samples` times per row, spread evenly over all of (0, 1]."""
+        """Return -NELBO [rows] in nats, from `samples` times per row, spread evenly over all of (0, 1]."""
         tokens, labelled = split_targets(targets)
         total = torch.zeros(len(inputs), device=inputs.device)
         for number, lower in enumerate(spread_samples(key, samples)):
@@ -88,7 +88,7 @@ class Mdlm(Baseline):
         labelled: Tensor | None = None,
         steps: int | None = None,
     ) -> Tensor:
-        """inputs [rows, length], key [rows] -> outputs [rows, length] by ancestral sampling.
+        """Draw outputs [rows, length] for inputs [rows, length] by ancestral sampling.
 
         From time t to s a MASK is replaced with probability (t - s) / t.
         """

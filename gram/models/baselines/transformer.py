@@ -28,12 +28,12 @@ class Modulation(nn.Module):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, condition: Tensor) -> tuple[Tensor, ...]:
-        """condition [rows, width] -> `count` tensors [rows, 1, dim]."""
+        """Map condition [rows, width] to `count` tensors [rows, 1, dim]."""
         return self.linear(F.silu(condition))[:, None].chunk(self.count, dim=-1)  # type: ignore[no-any-return]
 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-    """x [rows, length, dim] scaled by 1 + scale and shifted, both [rows, 1, dim]."""
+    """Scale x [rows, length, dim] by 1 + scale and shift it, both [rows, 1, dim]."""
     return torch.addcmul(shift, x, 1 + scale)
 
 
@@ -55,7 +55,7 @@ class TransformerBlock(nn.Module):
         causal: bool = False,
         cache: KeyValues | None = None,
     ) -> Tensor:
-        """x [rows, length, dim], condition [rows, width] -> [rows, length, dim]."""
+        """Mix tokens, then channels, of x [rows, length, dim], given condition [rows, width]; return the same shape."""
         if self.modulation is None:
             x = x + self.attention(rms_norm(x), rope, causal=causal, cache=cache)
             return x + self.channels(rms_norm(x))  # type: ignore[no-any-return]
@@ -83,7 +83,7 @@ class Transformer(nn.Module):
         return [KeyValues(self.length) for _ in self.blocks]
 
     def forward(self, x: Tensor, condition: Tensor | None = None, caches: list[KeyValues] | None = None) -> Tensor:
-        """x [rows, new tokens, dim] of unit variance, condition [rows, width] -> [rows, new tokens, dim]."""
+        """Apply the blocks to x [rows, new tokens, dim] of unit variance, given condition [rows, width]."""
         start = 0 if caches is None else caches[0].filled
         if self.positions is not None:
             positions = self.positions[start : start + x.shape[1]]
@@ -101,7 +101,7 @@ def embedding(vocab_size: int, dim: int) -> nn.Parameter:
 
 
 def time_code(time: Tensor) -> Tensor:
-    """time [rows] in [0, 1] -> [rows, FREQUENCIES] cosines and sines, from fast to slow."""
+    """Map time [rows] in [0, 1] to cosines and sines [rows, FREQUENCIES], from fast to slow."""
     half = FREQUENCIES // 2
     rates = torch.exp(-math.log(10000.0) / half * torch.arange(half, device=time.device, dtype=torch.float32))
     angles = TIME_SCALE * time.float()[:, None] * rates
@@ -116,7 +116,7 @@ class Denoiser(nn.Module):
     """
 
     def __init__(self, config: DenoiserConfig, *, vocab_size: int, states: int, length: int) -> None:
-        """`states` is the size of the noisy alphabet: the vocabulary, and MASK where there is one."""
+        """Build the network; `states` is the size of the noisy alphabet: the vocabulary, and MASK if there is one."""
         super().__init__()
         self.time: nn.Module | None = None
         if config.time_dim:
@@ -138,7 +138,7 @@ class Denoiser(nn.Module):
         self.transformer = Transformer(config, positions, condition=config.time_dim)
 
     def forward(self, inputs: Tensor, noisy: Tensor, time: Tensor) -> Tensor:
-        """inputs, noisy [rows, length], time [rows] in [0, 1] -> logits [rows, length, vocabulary]."""
+        """Map inputs, noisy [rows, length] and time [rows] in [0, 1] to logits [rows, length, vocabulary]."""
         if isinstance(self.head, PatchDecoder):  # images are generated unconditionally: the input is blank
             x = self.patches(noisy)
         else:

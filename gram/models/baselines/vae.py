@@ -42,12 +42,12 @@ class Vae(Baseline):
             raise GramError(f"A VAE is unconditional and cannot solve the puzzles of {task.name}.")
 
     def posterior(self, targets: Tensor) -> Gaussian:
-        """targets [rows, pixels] -> q(z | image) [rows, latent]; a pixel without label is grey."""
+        """Return q(z | image) [rows, latent] for targets [rows, pixels]; a pixel without label is grey."""
         pixels = (targets == WHITE).float() - (targets == BLACK).float()
         return Gaussian(*self.encoder(pixels).chunk(2, dim=-1))
 
     def elbo_terms(self, targets: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """targets [rows, pixels], noise [rows, latent] -> -log p(image | z) and KL(q || N(0, I)), each [rows]."""
+        """Return -log p(image | z) and KL(q || N(0, I)) [rows] for targets [rows, pixels] and noise [rows, latent]."""
         q = self.posterior(targets)
         logits = self.decoder(q.sample(noise))
         costs = F.binary_cross_entropy_with_logits(logits, (targets == WHITE).float(), reduction="none")
@@ -55,7 +55,7 @@ class Vae(Baseline):
         return torch.where(targets == IGNORE, 0.0, costs).sum(dim=-1), kl_divergence(q, Gaussian(zeros, zeros))
 
     def loss(self, inputs: Tensor, targets: Tensor, key: Tensor) -> tuple[Tensor, Metrics]:
-        """targets [rows, pixels] -> reconstruction + beta KL per labelled pixel, mean over rows, and metrics."""
+        """Return reconstruction + beta KL per labelled pixel of targets [rows, pixels], mean over rows, and metrics."""
         reconstruction, kl = self.elbo_terms(targets, self._noise(key, 0))
         loss = ((reconstruction + self.config.beta * kl) / labelled_count(targets)).mean()
         nats = (reconstruction + kl).mean().detach()
@@ -63,7 +63,7 @@ class Vae(Baseline):
 
     @torch.no_grad()
     def log_likelihood_bound(self, inputs: Tensor, targets: Tensor, *, key: Tensor, samples: int = 16) -> Tensor:
-        """[rows] the ELBO in nats, mean over `samples` draws of z."""
+        """Return the ELBO [rows] in nats, mean over `samples` draws of z."""
         total = torch.zeros(len(targets), device=targets.device)
         for number in range(samples):
             total -= sum(self.elbo_terms(targets, self._noise(key, number)))
@@ -73,7 +73,7 @@ class Vae(Baseline):
     def draw_outputs(
         self, inputs: Tensor, *, key: Tensor, labelled: Tensor | None = None, temperature: float = 1.0
     ) -> Tensor:
-        """inputs [rows, pixels], key [rows] -> images [rows, pixels]: z from the prior, then every pixel by itself.
+        """Draw images [rows, pixels] for inputs [rows, pixels]: z from the prior, then every pixel by itself.
 
         The temperature is that of the pixels, given z; 0 takes the more probable colour.
         """
