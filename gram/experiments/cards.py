@@ -55,6 +55,8 @@ def _card_of(result: Result) -> Card:
     else:
         on = inputs_text(found)
     metrics = {name: found[name] for name in HEADLINES[found.get("scoring", "generation")]}
+    if "full_depth" in found:
+        card |= {name: found[name] for name in ("mean_steps", "full_depth")}
     return Card(**card, measured_on=on, settings=_settings(found), metrics=metrics)
 
 

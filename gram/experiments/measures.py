@@ -45,13 +45,28 @@ class Measured:
     console: Console
 
 
-def solutions(measured: Measured, *, limit: int | None = None, split: Any = "test") -> dict[str, Any]:
-    """Accuracy and coverage in every weighting, with intervals; or pass@k for ARC."""
+def solutions(
+    measured: Measured, *, limit: int | None = None, split: Any = "test", full_depth: bool = False
+) -> dict[str, Any]:
+    """Accuracy and coverage in every weighting, with intervals; or pass@k for ARC.
+
+    With `full_depth`, what halts is measured without halting too.
+    """
     solver = measured.solver
     options = solver.with_options(**measured.sampling)
     examples = solver.task.split(split)
-    with bar(measured.console, "measuring", len(examples.distinct(limit).rows) * options.width) as advance:
-        return evaluate(solver.model, solver.task, split, options, limit=limit, examples=examples, progress=advance)
+    total = len(examples.distinct(limit).rows) * options.width * (1 + full_depth)
+    with bar(measured.console, "measuring", total) as advance:
+        return evaluate(
+            solver.model,
+            solver.task,
+            split,
+            options,
+            limit=limit,
+            examples=examples,
+            progress=advance,
+            full_depth=full_depth,
+        )
 
 
 def scaling(

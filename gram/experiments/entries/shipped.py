@@ -1,16 +1,12 @@
 """The models that ship, measured on their test splits: what `gram reproduce --check` compares with."""
 
-from gram.experiments.entry import Column, Entry, Options, Run
+from gram.experiments.entry import Column, Entry, Run
 
 SOLVING, GENERATING, DRAWING = "puzzles", "boards", "digits"
-HALTING = {"halt": True}
-"""Sampling of models whose accuracy with halting is, on the validation split, within 0.2 points of that without."""
 
 
-def _shipped(
-    group: str, name: str, recipe: str, measure: str, sampling: Options | None = None, **measuring: object
-) -> Run:
-    return Run(group, name, recipe, shipped=name, sampling=sampling or {}, measure=measure, measuring=measuring)
+def _shipped(group: str, name: str, recipe: str, measure: str, **measuring: object) -> Run:
+    return Run(group, name, recipe, shipped=name, measure=measure, measuring=measuring)
 
 
 BOARDS = _shipped(GENERATING, "sudoku-generation", "sudoku-generation/deep", "generation", count=10_000)
@@ -21,8 +17,8 @@ ENTRIES = (
         name="shipped",
         title="The models that ship, on their test splits",
         cpu=(
-            _shipped(SOLVING, "nqueens-8", "nqueens-8/gram", "solutions", HALTING),
-            _shipped(SOLVING, "nqueens-10", "nqueens-10/gram", "solutions", HALTING),
+            _shipped(SOLVING, "nqueens-8", "nqueens-8/gram", "solutions", full_depth=True),
+            _shipped(SOLVING, "nqueens-10", "nqueens-10/gram", "solutions"),
             _shipped(SOLVING, "colouring-8", "colouring-8/gram", "solutions"),
             _shipped(SOLVING, "colouring-10", "colouring-10/gram", "solutions"),
             _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/deep", "solutions", limit=100),
