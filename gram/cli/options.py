@@ -94,15 +94,25 @@ class WideSampling(Sampling):
     """How the trajectories of a puzzle are sampled."""
 
     width: Annotated[int | None, sampling_option(help="Trajectories per puzzle.")] = None
-    halt: Annotated[bool | None, sampling_option("--halt/--no-halt", help="Stop trajectories by the halt head.")] = None
+    halt: Annotated[
+        bool | None, sampling_option("--halt/--no-halt", help="Stop trajectories that are predicted to be right.")
+    ] = None
     halt_at: Annotated[
         float | None, sampling_option(help="Halt once the predicted probability of being correct exceeds this.")
+    ] = None
+
+    halt_by: Annotated[
+        Literal["head", "output"] | None,
+        sampling_option(help="What predicts that: the halt head, or the decoder's probability of its whole output."),
     ] = None
 
     def options(self, solver: Solver, **more: Any) -> SampleOptions:
         """Return the model's own options, changed by those that were given; raise `GramError` for ignored ones."""
         options = super().options(solver, **more)
-        refuse_ignored((self.halt_at is not None and not options.halt, "--halt-at needs --halt."))
+        refuse_ignored(
+            (self.halt_at is not None and not options.halt, "--halt-at needs --halt."),
+            (self.halt_by is not None and not options.halt, "--halt-by needs --halt."),
+        )
         return options
 
 
