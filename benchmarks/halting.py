@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=16)
     parser.add_argument("--width", type=int, default=20)
     parser.add_argument("--halt-at", type=float, default=None, help="default: the model's recipe")
+    parser.add_argument("--halt-by", choices=("head", "output"), default=None, help="default: the model's")
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
     arguments = parser.parse_args()
@@ -37,9 +38,11 @@ def main() -> None:
     solver = load(arguments.model)
     inputs = solver.task.split("test").distinct(arguments.limit).inputs
     full = replace(solver.options, depth=arguments.depth, width=arguments.width, halt=False)
-    halting = replace(full, halt=True, halt_at=arguments.halt_at or full.halt_at)
+    halting = replace(
+        full, halt=True, halt_at=arguments.halt_at or full.halt_at, halt_by=arguments.halt_by or full.halt_by
+    )
     runs = []
-    for name, options in (("full depth", full), (f"halting at {halting.halt_at}", halting)):
+    for name, options in (("full depth", full), (f"halting by {halting.halt_by} at {halting.halt_at}", halting)):
         sample(solver.model, inputs[:4], options)  # warm
         started = time.perf_counter()
         found = sample(solver.model, inputs, options)
@@ -61,7 +64,14 @@ def main() -> None:
         f"{len(inputs)} inputs)"
     )
     settings = {"model": arguments.model, "inputs": len(inputs), "depth": arguments.depth, "width": arguments.width}
-    result = {**settings, "halt_at": halting.halt_at, "full_depth": runs[0], "halting": runs[1], "ratio": ratio}
+    result = {
+        **settings,
+        "halt_by": halting.halt_by,
+        "halt_at": halting.halt_at,
+        "full_depth": runs[0],
+        "halting": runs[1],
+        "ratio": ratio,
+    }
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -107,12 +107,15 @@ class Sampling(Loading):
         """Return the model's own options, changed by those that were given; raise `GramError` for ignored ones."""
         given = self.given()
         options = solver.with_options(**given | more)
-        refuse_ignored(("halt_at" in given and not options.halt, "--halt-at needs --halt."))
+        refuse_ignored(
+            ("halt_at" in given and not options.halt, "--halt-at needs --halt."),
+            ("halt_by" in given and not options.halt, "--halt-by needs --halt."),
+        )
         return options
 
 
 @dataclass(frozen=True)
-@with_sampling_options("width", "halt", "halt_at")
+@with_sampling_options("width", "halt", "halt_at", "halt_by")
 class WideSampling(Sampling):
     """How the trajectories of a puzzle are sampled."""
 

@@ -160,11 +160,11 @@ def show_tuning(console: Console, tuned: Tuned) -> None:
     if not tuned.halting:
         return
     safe = f"accuracy within {100 * HALTING_LOSS:g} points of no halting, at the fewest steps"
-    caption = f"Halting is on: {safe}." if tuned.halt_at is not None else f"Halting is off: none has {safe}."
-    halting = Table("halt at", "mean steps", "accuracy", "coverage", title="with halting", caption=caption)
-    for item in [*tuned.halting, {**tuned.chosen, "halt_at": "no halting"}]:
-        cells = _tuned_metrics(item, item["halt_at"] == tuned.halt_at)
-        halting.add_row(str(item["halt_at"]), f"{item['mean_steps']:.2f}", *cells)
+    caption = f"Halting is on: {safe}." if tuned.halt is not None else f"Halting is off: none has {safe}."
+    halting = Table("by", "halt at", "mean steps", "accuracy", "coverage", title="with halting", caption=caption)
+    for item in [*tuned.halting, {**tuned.chosen, "halt_by": "", "halt_at": "no halting"}]:
+        cells = _tuned_metrics(item, item is tuned.halt)
+        halting.add_row(item["halt_by"], str(item["halt_at"]), f"{item['mean_steps']:.2f}", *cells)
     console.print(halting)
 
 

@@ -70,7 +70,7 @@ DEPENDENCIES = (
     Dependency(("objective.halt_loss",), "objective.halt_weight", None),
     Dependency(("objective.value_target",), "objective.value_weight", None),
     Dependency(("train.explore",), "train.halt_in_training", None),
-    Dependency(("eval.halt_at",), "model.halting", ("sigmoid",)),
+    Dependency(("eval.halt_at", "eval.halt_by"), "model.halting", ("sigmoid",)),
 )
 
 

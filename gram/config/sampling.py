@@ -33,9 +33,11 @@ class SampleOptions:
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of all noise."""
     halt: bool = False
-    """Stop a trajectory when its halt head predicts a correct output."""
+    """Stop a trajectory when its output is predicted to be correct."""
     halt_at: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Halt once the predicted probability of being correct exceeds this (models that halt by a sigmoid)."""
+    halt_by: Literal["head", "output"] = "head"
+    """What predicts that: the halt head, or the decoder by the probability of its whole output."""
     decode: Literal["argmax", "sample"] = "argmax"
     """Ablation: `sample` draws each token from the output distribution ("TRM with a stochastic decoder")."""
     initial: Literal["fixed", "random"] = "fixed"
@@ -77,7 +79,10 @@ def settings_text(settings: dict[str, Any]) -> str:
     shown = {name: settings[name] for name in ("temperature", "top_p", "seed") if name in settings}
     if settings.get("temperature_final") is not None:
         shown["temperature"] = f"{settings['temperature']} to {settings['temperature_final']}"
+    if settings.get("horizon") is not None:
+        shown["horizon"] = settings["horizon"]
     rest = [f"{name} {value}" for name, value in shown.items()]
     if settings.get("halt"):
-        rest.append(f"halting at {settings['halt_at']}" if "halt_at" in settings else "halting")
+        by = " by output" if settings.get("halt_by") == "output" else ""
+        rest.append(f"halting at {settings['halt_at']}{by}" if "halt_at" in settings else "halting")
     return ", ".join([" x ".join(size)] * bool(size) + rest)

@@ -14,8 +14,8 @@ from gram.progress import bar
 
 Temperatures = tuple[float, float]
 """Those of the first and of the last step; in between the temperature changes linearly."""
-HALT_AT = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
-"""Thresholds of the halt head that are tried."""
+HALT_AT = (0.5, 0.8, 0.85, 0.9, 0.93, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+"""Thresholds of halting that are tried, by the halt head and by the decoder's probability of its output."""
 WIDTH = 20
 """Trajectories per input."""
 HALTING_LOSS = 0.002
@@ -42,8 +42,8 @@ class Tuned:
     """every depth and temperature, without halting"""
     chosen: dict[str, Any]
     halting: list[dict[str, Any]]
-    """every threshold `halt_at` at the chosen depth and temperature; empty for a model that has none"""
-    halt_at: float | None
+    """every `halt_by` and `halt_at` at the chosen depth and temperature; empty for a model without thresholds"""
+    halt: dict[str, Any] | None
     """the chosen one; None if none is safe and saves steps"""
 
     @property
@@ -56,7 +56,9 @@ class Tuned:
         """Return the options that switch halting on or off; empty for a model that has no threshold."""
         if not self.halting:
             return {}
-        return {"halt": False} if self.halt_at is None else {"halt": True, "halt_at": self.halt_at}
+        if self.halt is None:
+            return {"halt": False}
+        return {"halt": True, **{name: self.halt[name] for name in ("halt_by", "halt_at")}}
 
 
 def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: int = WIDTH, seed: int = 0) -> Tuned:
@@ -89,7 +91,10 @@ def tune_settings(trained: Trained, tuning: Tuning, console: Console, *, width: 
     chosen = choose_setting(tried, tuning.accuracy)
     halting = []
     if "halt_at" in model.supported:
-        halting = [{"halt_at": at, **score(trained.task, asked, best.halting(at))} for at in HALT_AT]
+        tried_halting: list[dict[str, Any]] = [
+            {"halt_by": by, "halt_at": at} for by in ("head", "output") for at in HALT_AT
+        ]
+        halting = [{**how, **score(trained.task, asked, best.halting(**how))} for how in tried_halting]
     return Tuned(tried, chosen, halting, choose_halting(halting, chosen))
 
 
@@ -107,11 +112,11 @@ def choose_setting(tried: list[dict[str, Any]], accuracy: float) -> dict[str, An
     return max(tried, key=lambda item: item["accuracy_all_samples"])
 
 
-def choose_halting(tried: list[dict[str, Any]], full_depth: dict[str, Any]) -> float | None:
-    """Return the threshold with the fewest steps that costs at most `HALTING_LOSS` of the accuracy at full depth.
+def choose_halting(tried: list[dict[str, Any]], full_depth: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the item with the fewest steps that costs at most `HALTING_LOSS` of the accuracy at full depth.
 
-    Return None if no such threshold saves steps.
+    Return None if no such item saves steps.
     """
     least, steps = full_depth["accuracy_all_samples"] - HALTING_LOSS, full_depth["mean_steps"]
     safe = [item for item in tried if item["accuracy_all_samples"] >= least and item["mean_steps"] < steps]
-    return float(min(safe, key=lambda item: item["mean_steps"])["halt_at"]) if safe else None
+    return min(safe, key=lambda item: item["mean_steps"], default=None)

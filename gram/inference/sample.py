@@ -38,6 +38,8 @@ class Trajectories:
     """[puzzles, width, depth]"""
     states: NDArray[np.float32] | None = None
     """[puzzles, width, depth, tokens, dim] the latent state h"""
+    step_certainty: NDArray[np.float32] | None = None
+    """[puzzles, width, depth] the decoder's probability of its output"""
 
     @staticmethod
     def empty(
@@ -58,6 +60,7 @@ class Trajectories:
             step_outputs=None if history is None else np.zeros((*history, length), dtype=np.int64),
             step_values=None if history is None else numbers(history),
             step_confidence=None if history is None else numbers(history),
+            step_certainty=None if history is None else numbers(history),
             states=numbers((*history, *state)) if history and state and options.keep_states else None,
         )
 
@@ -73,6 +76,8 @@ class Trajectories:
             (self.step_values, made.values),
             (self.step_confidence, made.confidence),
         ]
+        if self.step_certainty is not None and made.certainty is not None:
+            history.append((self.step_certainty, made.certainty))
         if self.states is not None:
             history.append((self.states, made.h.float().cpu().numpy()))
         early = np.flatnonzero(made.ended & (made.step < self.step_values.shape[2]))
@@ -97,12 +102,20 @@ class Trajectories:
         last, until = np.s_[:, :, depth - 1], np.s_[:, :, :depth]
         outputs, values, confidence = self.history
         ends = Trajectories(outputs[last], values[last], confidence[last], self.steps.clip(max=depth))
-        return replace(ends, step_outputs=outputs[until], step_values=values[until], step_confidence=confidence[until])
+        certainty = None if self.step_certainty is None else self.step_certainty[until]
+        kept: dict[str, Any] = {
+            "step_outputs": outputs[until],
+            "step_values": values[until],
+            "step_confidence": confidence[until],
+        }
+        return replace(ends, **kept, step_certainty=certainty)
 
-    def halting(self, halt_at: float) -> "Trajectories":
-        """These trajectories as if each had ended at its first confidence above `halt_at`; they kept their steps."""
+    def halting(self, halt_at: float, halt_by: str = "head") -> "Trajectories":
+        """Return these trajectories as if they had halted so; they must have kept their steps."""
         step_outputs, *heads = self.history
-        sure = heads[1] > halt_at
+        predicted = self.step_certainty if halt_by == "output" else heads[1]
+        assert predicted is not None, "it is kept with the history"
+        sure = predicted > halt_at
         last = np.where(sure.any(axis=2), sure.argmax(axis=2), self.steps - 1)[:, :, None]  # [puzzles, width, 1]
         values, confidence = (np.take_along_axis(kept, last, axis=2)[:, :, 0] for kept in heads)
         outputs = np.take_along_axis(step_outputs, last[..., None], axis=2)[:, :, 0]

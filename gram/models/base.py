@@ -73,9 +73,11 @@ class Steps:
     ended: NDArray[np.bool_]
     """[rows] this was the trajectory's last step"""
     halted: NDArray[np.bool_]
-    """[rows] ... because of its halt head"""
+    """[rows] ... because its output is predicted to be correct"""
     h: Tensor
     """[rows, tokens, dim] the states; tokens is 0 for a model without states"""
+    certainty: NDArray[np.float32] | None = None
+    """[rows] the decoder's probability of the most probable output; None for a model without states"""
 
 
 class Model(nn.Module, ABC):

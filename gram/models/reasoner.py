@@ -252,7 +252,7 @@ class Reasoner(Model):
         if not self.guidance.noisy:
             unsupported |= {"temperature", "temperature_final"}
         if self.config.halting != "sigmoid":  # q_halt > q_continue has no threshold
-            unsupported.add("halt_at")
+            unsupported |= {"halt_at", "halt_by"}
         return frozenset(SampleOptions.__dataclass_fields__) - unsupported
 
     def check(self, options: SampleOptions) -> None:

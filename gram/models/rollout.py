@@ -29,7 +29,7 @@ GROUP_FLOPS, GROUP_TOKENS = 2**30, 512
 MOST_GROUPS, GROUP_BATCHES = 5, 4
 """At most 2 to this power, unless a group would be longer than so many batches: a batch that refills stays full."""
 
-SHARED_OPTIONS = ("decode", "initial", "perturb", "halt_at", "horizon")
+SHARED_OPTIONS = ("decode", "initial", "perturb", "halt_at", "halt_by", "horizon")
 """Options that all rows of a batch share; seed, depth, temperature and halt may differ between puzzles."""
 
 TRANSITION, INITIAL_H, INITIAL_L, PERTURB, DECODE = range(5)
@@ -173,13 +173,16 @@ class Batch:
         stepped = self.model.step(state, self.e_x, self._noise(key, size), first_transition=first).state
         self.state = stepped if size is None else state.towards(stepped, size)
         logits = self.model.decoder.logits(self.state.h)
+        certainty = (logits.amax(dim=-1) - logits.logsumexp(dim=-1)).sum(dim=-1).exp()
         if options.decode == "sample":
             # Gumbel-max with keyed noise: uniform from the normal's distribution function.
             uniform = torch.special.ndtr(normal(derive(key, DECODE), *logits.shape[1:])).clamp(1e-7, 1 - 1e-7)
             logits = logits - torch.log(-torch.log(uniform))
         readout = self.model.decoder.readout(self.state.h)
         self.step = self.step + 1
-        halted = self.model.wants_to_halt(readout, options.halt_at).cpu().numpy() & self.may_halt
+        by_output = options.halt_by == "output"
+        wants = certainty > options.halt_at if by_output else self.model.wants_to_halt(readout, options.halt_at)
+        halted = wants.cpu().numpy() & self.may_halt
         return Steps(
             self.puzzle,
             self.trajectory,
@@ -190,6 +193,7 @@ class Batch:
             halted | (self.step >= self.depth),
             halted,
             self.state.h,
+            certainty.float().cpu().numpy(),
         )
 
     def keys(self, puzzle: Tokens, trajectory: Tokens, step: Tokens) -> Tensor:

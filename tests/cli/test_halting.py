@@ -32,8 +32,9 @@ def test_tune_switches_halting_on_or_off(gram: Run, halting: Path, tmp_path: Pat
     found, before = tmp_path / "tuned.json", load(halting).options
     code, out, error = gram("tune", halting, "--depths", "1,3", "--temperatures", "1", "--width", 2, "--json", found)
     assert code == 0, error
-    chosen, now = json.loads(found.read_text())["halt_at"], load(halting).options
-    assert (now.halt, now.halt_at) == ((False, before.halt_at) if chosen is None else (True, chosen))
+    chosen, now = json.loads(found.read_text())["halt"], load(halting).options
+    expected = {"halt_by": before.halt_by, "halt_at": before.halt_at} if chosen is None else chosen
+    assert (now.halt, now.halt_by, now.halt_at) == (chosen is not None, expected["halt_by"], expected["halt_at"])
     assert f"Halting is {'on' if now.halt else 'off'}" in " ".join(out.split())
 
 

@@ -74,11 +74,14 @@ def test_every_setting_has_the_figures_of_its_own_evaluation(
         expected = evaluate(solver.model, queens, "validation", options, limit=5)
         for name in ("accuracy", "accuracy_all_samples", "coverage", "mean_steps", "headline_rows"):
             assert item[name] == pytest.approx(expected[name]), name
-    assert [item["halt_at"] for item in tuned.halting] == list(HALT_AT)
+    assert [item["halt_at"] for item in tuned.halting] == 2 * list(HALT_AT)
+    assert {item["halt_by"] for item in tuned.halting} == {"head", "output"}
     assert len({item["mean_steps"] for item in tuned.halting}) > 1 or tuned.chosen["depth"] == 1
     for item in tuned.halting:
         setting = settled[tried.index(tuned.chosen)]
-        options = solver.with_options(**setting, width=4, seed=2, halt=True, halt_at=item["halt_at"])
+        options = solver.with_options(
+            **setting, width=4, seed=2, halt=True, halt_by=item["halt_by"], halt_at=item["halt_at"]
+        )
         expected = evaluate(solver.model, queens, "validation", options, limit=5)
         for name in ("accuracy", "accuracy_all_samples", "coverage", "mean_steps"):
             assert item[name] == pytest.approx(expected[name]), name
@@ -101,7 +104,7 @@ def test_a_model_without_a_threshold_gets_none(
 ) -> None:
     solver = Solver(queens_model(halting="q_learning").eval(), queens, queens_recipe())
     tuned = tune_settings(solver, Tuning((2,), limit=3), Console(quiet=True), width=2)
-    assert (tuned.halting, tuned.halt_at, tuned.halting_settings) == ([], None, {})
+    assert (tuned.halting, tuned.halt, tuned.halting_settings) == ([], None, {})
 
 
 @pytest.mark.parametrize(
@@ -117,10 +120,11 @@ def test_a_model_without_a_threshold_gets_none(
 def test_halting_costs_next_to_nothing(accuracies: tuple[float, ...], chosen: float | None) -> None:
     assert pytest.approx(0.002) == HALTING_LOSS
     tried = [
-        {"halt_at": at, "accuracy_all_samples": accuracy, "mean_steps": steps}
+        {"halt_by": "output", "halt_at": at, "accuracy_all_samples": accuracy, "mean_steps": steps}
         for at, accuracy, steps in zip((0.5, 0.9, 0.99, 0.999), accuracies, (1.5, 2.5, 4.0, 8.0), strict=False)
     ]
     full = {"accuracy_all_samples": 0.99, "mean_steps": 8.0}
-    assert choose_halting(tried, full) == chosen
-    settings = {"halt": False} if chosen is None else {"halt": True, "halt_at": chosen}
-    assert Tuned([], full, tried, chosen).halting_settings == settings
+    found = choose_halting(tried, full)
+    assert (found and found["halt_at"]) == chosen
+    settings = {"halt": False} if chosen is None else {"halt": True, "halt_by": "output", "halt_at": chosen}
+    assert Tuned([], full, tried, found).halting_settings == settings

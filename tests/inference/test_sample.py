@@ -212,6 +212,24 @@ def test_a_trajectory_halts_when_its_head_says_so_and_the_others_go_on(model: Re
             assert halted.values[at] == pytest.approx(by_depth[steps - 1].values[at], abs=1e-5)
 
 
+def test_a_trajectory_halts_when_its_output_is_probable(model: Reasoner) -> None:
+    inputs, options = puzzles(6), replace(OPTIONS, depth=6)
+    free = sample(model, inputs, options)
+    assert free.step_certainty is not None
+    # The decoder's probability of its output, the product over all positions.
+    last = sample(model, inputs, replace(options, keep_states=True)).states[:, :, -1].reshape(-1, *model.state_shape)
+    with torch.inference_mode():
+        chances = model.decoder.logits(torch.from_numpy(last)).softmax(dim=-1).amax(dim=-1).prod(dim=-1)
+    assert free.step_certainty[:, :, -1].flatten() == pytest.approx(chances.numpy(), rel=1e-4)
+    threshold = float(np.median(free.step_certainty.max(axis=2)))  # half of the trajectories reach it
+    halted = sample(model, inputs, replace(options, halt=True, halt_at=threshold, halt_by="output"))
+    expected = free.halting(threshold, "output")
+    assert len(np.unique(halted.steps)) > 1
+    assert np.array_equal(halted.steps, expected.steps)
+    assert np.array_equal(halted.outputs, expected.outputs)
+    assert not np.array_equal(free.halting(threshold).steps, expected.steps)
+
+
 def test_halting_at_once(tiny_model: ModelBuilder) -> None:
     model = tiny_model()
     with torch.no_grad():
