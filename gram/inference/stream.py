@@ -23,6 +23,8 @@ Rows = NDArray[np.uint8]
 
 BLOCK = 1024
 """Samples per block."""
+LATER = {"horizon": None, "halt_by": "head"}
+"""Options that earlier versions lacked: left out at these values, so that files of those versions still resume."""
 
 
 def generate(
@@ -99,7 +101,8 @@ def read_samples(path: Path) -> tuple[Rows, dict[str, Any]]:
 
 def chosen_options(trained: Trained, options: SampleOptions) -> dict[str, Any]:
     """Return the options that determine the samples, without their number."""
-    return options.only(trained.model.supported - {"width", "keep_steps"})
+    chosen = options.only(trained.model.supported - {"width", "keep_steps"})
+    return {name: value for name, value in chosen.items() if name not in LATER or value != LATER[name]}
 
 
 def blank_input(task: Task) -> Tokens:

@@ -34,7 +34,10 @@ class Network(nn.Module):
 
     def forward(self, x: Tensor, rope: Rope | None = None) -> Tensor:
         """Apply the blocks to x [batch, length, dim] (state plus injected input); return the same shape."""
-        groups = [] if torch.is_grad_enabled() else row_groups(x, self.largest_row, self.fewest_rows)
+        if torch.is_grad_enabled():
+            return self._apply_blocks(x, rope)
+        x = x.detach()  # the sum that it is was made with a gradient
+        groups = row_groups(x, self.largest_row, self.fewest_rows)
         if len(groups) > 1:
             y = torch.empty_like(x)
             for rows in groups:

@@ -64,7 +64,7 @@ def test_inputs_and_targets_are_different_files(tmp_path: Path) -> None:
         (("eval", "RUN", "--halt-at", "0.7"), "--halt-at needs --halt"),
         (("eval", "RUN", "--power", "2"), "--power needs --resample"),
         (("eval", "RUN", "--figure", "x.png"), "--figure needs --calibration"),
-        (("eval", "RUN", "--calibration", "--halt"), "no --halt"),
+        (("eval", "RUN", "--calibration", "--halt"), "leave out --halt"),
         (("scaling", "RUN", "RUN"), "given twice"),
         (("likelihood", "RUN", "RUN"), "given twice"),
         (("data", "colouring-5", "relabel=maybe"), "must be true or false"),

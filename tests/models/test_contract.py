@@ -94,7 +94,7 @@ def test_a_step_takes_the_offer_and_carries_it_on(model: Model) -> None:
 
 
 def test_training_lowers_the_loss(model: Model) -> None:
-    losses = trained(model, 60)
+    losses = trained(model, 150)  # a VAE leaves its first plateau when its noise allows
     assert sum(losses[-10:]) < 0.7 * sum(losses[:10])
 
 

@@ -106,6 +106,8 @@ def test_queens_are_solved_and_counted(visit: Callable[..., Page]) -> None:
     choose(page, "8 queens")
     page.get_by_role("gridcell", name="row 1, column 4: queen").click()  # takes it away
     page.get_by_role("gridcell", name="row 3, column 1: empty").click()
+    expect(page.locator("#halt")).to_be_checked()  # as the model was tuned
+    page.locator("#halt").uncheck()
     run(page)
     expect(page.locator("#status")).to_have_text(
         re.compile(r"20 trajectories: \d+ verified, \d+ distinct solutions?\.")
@@ -115,7 +117,7 @@ def test_queens_are_solved_and_counted(visit: Callable[..., Page]) -> None:
     assert distinct == page.locator("#found li").count() >= 2
     expect(page.locator("#estimate")).to_contain_text("in all")
     expect(page.locator("#wall .tile").first).to_have_attribute(
-        "aria-label", re.compile(r"Trajectory 1: step 16, value")
+        "aria-label", re.compile(r"Trajectory 1: step 8, value")
     )
 
 
@@ -165,11 +167,12 @@ def test_the_scrubber_goes_back_and_a_link_reproduces_the_run(visit: Callable[..
     page = visit()
     choose(page, "8 queens")
     page.locator("#seed").fill("7")
+    page.locator("#halt").uncheck()
     run(page)
     found = int(page.locator("#found-count strong").inner_text())
     page.locator("#scrub").fill("1")
-    expect(page.locator("#step")).to_have_text("step 1 of 16")
-    expect(page.locator("#status")).to_contain_text("step 1 of 16")
+    expect(page.locator("#step")).to_have_text("step 1 of 8")
+    expect(page.locator("#status")).to_contain_text("step 1 of 8")
     assert int(page.locator("#found-count strong").inner_text()) < found
     again = visit(page.url.removeprefix(server.address))
     expect(again.locator("#keep")).to_be_visible(timeout=WAIT)
@@ -236,9 +239,9 @@ def test_everything_works_by_keyboard_alone(visit: Callable[..., Page]) -> None:
     expect(page.locator("#keep")).to_be_visible(timeout=WAIT)
     page.locator("#scrub").focus()
     page.keyboard.press("Home")
-    expect(page.locator("#step")).to_have_text("step 0 of 16")
+    expect(page.locator("#step")).to_have_text(re.compile(r"^step 0 of \d+$"))
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#step")).to_have_text("step 1 of 16")
+    expect(page.locator("#step")).to_have_text(re.compile(r"^step 1 of \d+$"))
 
 
 def test_a_deterministic_model_stands_beside_the_random_one(visit: Callable[..., Page]) -> None:

@@ -24,7 +24,7 @@ ENTRIES = (
             _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/deep", "solutions", limit=100),
             BOARDS,
             _shipped(DRAWING, "digits", "digits/gram", "images", count=1000, depths=(16,)),
-            _shipped(DRAWING, "mnist", "mnist/gram", "images", count=1000, depths=(32,)),
+            _shipped(DRAWING, "mnist", "mnist/gram", "images", count=1000, depths=(64,)),
         ),
         columns=(
             Column("accuracy", "accuracy", groups=(SOLVING,)),
