@@ -20,7 +20,7 @@ ENTRIES = (
             _shipped(SOLVING, "nqueens-8", "nqueens-8/gram", "solutions", full_depth=True),
             _shipped(SOLVING, "nqueens-10", "nqueens-10/gram", "solutions"),
             _shipped(SOLVING, "colouring-8", "colouring-8/gram", "solutions"),
-            _shipped(SOLVING, "colouring-10", "colouring-10/gram", "solutions"),
+            _shipped(SOLVING, "colouring-10", "colouring-10/deep", "solutions"),
             _shipped(SOLVING, "sudoku-extreme", "sudoku-extreme/deep", "solutions", limit=100),
             BOARDS,
             _shipped(DRAWING, "digits", "digits/gram", "images", count=1000, depths=(16,)),
