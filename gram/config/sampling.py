@@ -76,7 +76,7 @@ class SampleOptions:
 def settings_text(settings: dict[str, Any]) -> str:
     """Describe sampling options in a line: depth 16 x width 20, temperature 1.0, seed 0."""
     size = [f"{name} {settings[name]}" for name in ("depth", "steps", "width") if settings.get(name) is not None]
-    shown = {name: settings[name] for name in ("temperature", "top_p", "seed") if name in settings}
+    shown: dict[str, Any] = {name: settings[name] for name in ("temperature", "top_p", "seed") if name in settings}
     if settings.get("temperature_final") is not None:
         shown["temperature"] = f"{settings['temperature']} to {settings['temperature_final']}"
     if settings.get("horizon") is not None:
