@@ -259,6 +259,7 @@ def test_downloads_are_what_they_say(visit: Callable[..., Page]) -> None:
     choose(page, "8 queens")
     page.locator("#width").fill("4")
     page.locator("#depth").fill("3")
+    page.locator("#halt").uncheck()
     run(page)
     recorded = json.loads(taken(page, "JSON"))
     assert [len(steps) for steps in recorded["steps"]] == [3] * 4
