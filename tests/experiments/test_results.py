@@ -273,8 +273,8 @@ def test_a_shipped_model_has_one_result_for_all_entries_that_show_it(monkeypatch
         assert state_of(entry, run, 0) == "done"
 
 
-def test_every_cell_of_the_objectives_grid_that_was_measured_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cell_of_the_objectives_grid_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     entry = find_entry("objective")
-    assert [state_of(entry, run, 0) for run in entry.cpu].count("done") == 24
+    assert [state_of(entry, run, 0) for run in entry.cpu].count("done") == 28
     assert "| last, 4.5 | no | 95.4 / 87.6 |" in objective_table(load_results(entry, entry.cpu))
